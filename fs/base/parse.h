@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FS_BASE_PARSE_H
+#define FS_BASE_PARSE_H
+
+/*
+ * parse: strict reading of what people and programs write: numbers, gids, sizes, times, names.
+ *
+ * Nothing is skipped, rounded or guessed: no sign, no white space, no leading "0x", no trailing
+ * text. Every function returns 0 or -EINVAL (not of the form) or -ERANGE (of the form, too large),
+ * and writes its output only on success. No state, any thread.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* "fsGroup is not set: change nothing." (gid_t)-1 is what the kernel reserves for "no id". */
+#define GID_UNSET ((gid_t)-1)
+
+#define VOLUME_ID_MAX 128 /* characters, without the NUL */
+
+int parse_u64(const char *text, uint64_t *ret_value);
+int parse_u32(const char *text, uint32_t *ret_value);
+
+/* parse_gid: a decimal gid, 0 to 4294967294; (gid_t)-1 is refused with -ERANGE. */
+int parse_gid(const char *text, gid_t *ret_gid);
+
+/*
+ * parse_size: a Kubernetes quantity of bytes: digits and one of "", k, M, G, T, P, E, Ki, Mi, Gi, Ti,
+ * Pi, Ei.
+ * (Source: Kubernetes resource.Quantity, integers only.)
+ */
+int parse_size(const char *text, uint64_t *ret_bytes);
+
+/* parse_duration: digits and a unit: ms, s, m, h; a bare number is in @default_unit_ms milliseconds. */
+int parse_duration(const char *text, uint64_t default_unit_ms, uint64_t *ret_ms);
+
+/* parse_bool: yes, no, true, false, 1, 0. */
+int parse_bool(const char *text, bool *ret_value);
+
+/* parse_hex: exactly 2 * @len lower-case hex digits into @ret_bytes. */
+int parse_hex(const char *text, unsigned char *ret_bytes, size_t len);
+
+/* format_hex: 2 * @len lower-case digits and a NUL into @ret_text. */
+void format_hex(const unsigned char *bytes, size_t len, char *ret_text);
+
+/* volume_id_is_valid: [A-Za-z0-9][A-Za-z0-9._-]{0,127} (interface.md, fsgroupctl). */
+bool volume_id_is_valid(const char *id);
+
+#endif

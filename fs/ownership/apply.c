@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/ownership/apply.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+static const char CAPABILITY_XATTR[] = "security.capability";
+
+/* The kernel refuses capabilities longer than this (XATTR_CAPS_SZ_3 is 24 bytes). */
+enum { CAPABILITY_MAX = 64 };
+
+static bool is_unchanged(const struct stat *before, const struct stat *after)
+{
+	return before->st_size == after->st_size && before->st_mtim.tv_sec == after->st_mtim.tv_sec &&
+	       before->st_mtim.tv_nsec == after->st_mtim.tv_nsec;
+}
+
+/*
+ * The mode to write: what is shown, without the set-ID bits that the change of group took away when
+ * the file was written to meanwhile.
+ */
+static mode_t mode_to_restore(const struct stat *before, const struct stat *after, mode_t shown)
+{
+	if (S_ISREG(before->st_mode) && !is_unchanged(before, after))
+		shown &= ~(mode_t)(S_ISUID | S_ISGID) | (after->st_mode & (S_ISUID | S_ISGID));
+	return shown;
+}
+
+int apply_entry(int fd, const char *fd_dir, const struct ownership_rule *rule, struct stat *ret_st)
+{
+	struct stat before, now, shown;
+	char capability[CAPABILITY_MAX];
+	ssize_t capability_len = -1;
+	char path[64];
+
+	if (fstatat(fd, "", &before, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	now = before;
+	shown = before;
+	present(rule, &shown);
+	if (shown.st_gid == before.st_gid && shown.st_mode == before.st_mode) {
+		if (ret_st)
+			*ret_st = before;
+		return APPLY_RIGHT;
+	}
+
+	snprintf(path, sizeof(path), "%s/%d", fd_dir, fd);
+	if (shown.st_gid != before.st_gid) {
+		if (S_ISREG(before.st_mode)) {
+			capability_len = getxattr(path, CAPABILITY_XATTR, capability, sizeof(capability));
+			if (capability_len < 0 && errno != ENODATA && errno != EOPNOTSUPP)
+				return -errno;
+		}
+		if (fchownat(fd, "", (uid_t)-1, shown.st_gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+			return -errno;
+		if (fstatat(fd, "", &now, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+			return -errno;
+	}
+	shown.st_mode = mode_to_restore(&before, &now, shown.st_mode);
+	if (shown.st_mode != now.st_mode && chmod(path, shown.st_mode & 07777) < 0)
+		return -errno;
+	if (capability_len > 0 && is_unchanged(&before, &now) &&
+	    setxattr(path, CAPABILITY_XATTR, capability, (size_t)capability_len, 0) < 0)
+		return -errno;
+	if (ret_st && fstatat(fd, "", ret_st, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	return APPLY_CHANGED;
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/backing.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/fuse.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "fs/base/cleanup.h"
+#include "fs/base/log.h"
+
+/* Newer than some distributions' linux/fuse.h; the kernel's uapi since 6.9. */
+struct backing_map {
+	int32_t fd;
+	uint32_t flags;
+	uint64_t padding;
+};
+#define DEV_IOC_BACKING_OPEN _IOW(FUSE_DEV_IOC_MAGIC, 1, struct backing_map)
+#define DEV_IOC_BACKING_CLOSE _IOW(FUSE_DEV_IOC_MAGIC, 2, uint32_t)
+
+/* Registers @file with the kernel: an id above 0, or -errno. */
+static int register_file(struct overlay *ov, int file)
+{
+	struct backing_map map = { .fd = file };
+	int id = ioctl(ov->device_fd, DEV_IOC_BACKING_OPEN, &map);
+
+	return id > 0 ? id : id == 0 ? -EIO : -errno;
+}
+
+static void unregister_file(struct overlay *ov, int32_t id)
+{
+	uint32_t argument = (uint32_t)id;
+
+	if (ioctl(ov->device_fd, DEV_IOC_BACKING_CLOSE, &argument) < 0)
+		log_line(LOG_WARNING, "release", "backing id %d: %m (ignoring)", (int)id);
+}
+
+/*
+ * The kernel does not do it here, and will not for the next file: not allowed in a user namespace,
+ * too many layers, no such ioctl. Other errors are this file's alone.
+ */
+static bool is_refused_for_all(int error)
+{
+	return error == EPERM || error == ELOOP || error == EOPNOTSUPP || error == ENOTTY;
+}
+
+static void choose_cached(struct overlay *ov)
+{
+	atomic_store(&ov->has_passthrough, false);
+	atomic_store(&ov->shared.header->data_path_cached, 1);
+}
+
+/* The first open of an inode: passthrough if it can be had. Returns the error of a hard failure. */
+static int choose(struct overlay *ov, int file, struct node_open_state *io_state)
+{
+	int id;
+
+	io_state->flags &= ~(uint32_t)NODE_PASSTHROUGH;
+	io_state->backing_id = 0;
+	if (!atomic_load(&ov->has_passthrough))
+		return 0;
+	id = register_file(ov, file);
+	if (id > 0) {
+		io_state->flags |= NODE_PASSTHROUGH;
+		io_state->backing_id = id;
+	} else if (is_refused_for_all(-id)) {
+		log_line(LOG_INFO, "open", "no kernel passthrough (%d): file data goes through the page cache",
+			 -id);
+		choose_cached(ov);
+	} else if (id == -ENOMEM || id == -ENFILE || id == -EMFILE) {
+		return id;
+	}
+	return 0;
+}
+
+/*
+ * In the page cache the kernel has resolved append and direct I/O already: it names the offset, and its
+ * buffers are not aligned for the lower file. An append-only file can be opened no other way.
+ */
+static int open_for_cache(int file)
+{
+	int flags = fcntl(file, F_GETFL);
+
+	if (flags < 0)
+		return -errno;
+	if (flags & O_DIRECT && fcntl(file, F_SETFL, flags & ~O_DIRECT) < 0)
+		return -errno;
+	flags &= ~O_DIRECT;
+	if (flags & O_APPEND && fcntl(file, F_SETFL, flags & ~O_APPEND) < 0 && errno != EPERM)
+		return -errno;
+	return 0;
+}
+
+int backing_open(struct overlay *ov, const struct node_info *node, int file,
+		 struct fuse_file_info *io_fi)
+{
+	bool is_writable = (io_fi->flags & O_ACCMODE) != O_RDONLY;
+	AUTO_FD int lower = file;
+	struct node_open_state state;
+	bool first_write = false;
+	int r;
+
+	node_lock(ov->nodes, node->ino);
+	r = node_open_state_get(ov->nodes, node->id, &state);
+	if (r == 0 && state.nopen == 0)
+		r = choose(ov, lower, &state);
+	if (r == 0 && state.flags & NODE_PASSTHROUGH) {
+		first_write = is_writable && !(state.flags & NODE_WRITTEN);
+		if (is_writable)
+			state.flags |= NODE_WRITTEN;
+		io_fi->backing_id = state.backing_id;
+		io_fi->fh = FILE_HANDLE_NONE;
+		io_fi->noflush = 1;
+	} else if (r == 0) {
+		r = open_for_cache(lower);
+		io_fi->fh = (uint64_t)lower;
+		io_fi->noflush = 1;
+	}
+	if (r == 0) {
+		state.nopen++;
+		r = node_open_state_set(ov->nodes, node->id, &state);
+	}
+	node_unlock(ov->nodes, node->ino);
+	if (r < 0)
+		return r;
+	if (!(state.flags & NODE_PASSTHROUGH))
+		take_fd(&lower);
+	/* What the kernel has cached with a long time may change from now on without a request. */
+	if (first_write && ov->attr_timeout > 0)
+		overlay_invalidate(ov, node->id);
+	return 0;
+}
+
+void backing_release(struct overlay *ov, uint64_t node_id, uint64_t fh)
+{
+	struct node_open_state state;
+	struct node_info node;
+	int32_t unused = 0;
+
+	if (fh != FILE_HANDLE_NONE)
+		close((int)fh);
+	if (node_get(ov->nodes, node_id, &node) < 0)
+		return;
+	node_lock(ov->nodes, node.ino);
+	if (node_open_state_get(ov->nodes, node_id, &state) == 0 && state.nopen > 0) {
+		state.nopen--;
+		if (state.nopen == 0 && state.flags & NODE_PASSTHROUGH) {
+			unused = state.backing_id;
+			state.backing_id = 0;
+			state.flags &= ~(uint32_t)NODE_PASSTHROUGH;
+		}
+		node_open_state_set(ov->nodes, node_id, &state);
+	}
+	if (unused > 0)
+		unregister_file(ov, unused);
+	node_unlock(ov->nodes, node.ino);
+	if (node_opens(ov->nodes) == 0)
+		overlay_note_idle(ov);
+}

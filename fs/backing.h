@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FS_BACKING_H
+#define FS_BACKING_H
+
+/*
+ * backing: how the data of an open file travels: kernel passthrough to the lower file, or through
+ * the overlay's page cache and the server. One decision an inode, as long as anybody has it open,
+ * because the kernel refuses a mixture.
+ *
+ * The backing id of an inode stands in its slot: it outlives the server, and as long as the inode is
+ * open every new open must name the same one. Thread-safe: under the inode's lock.
+ */
+
+#define FUSE_USE_VERSION 318
+#include <fuse_lowlevel.h>
+
+#include "fs/overlay.h"
+
+#define FILE_HANDLE_NONE UINT64_MAX /* fi->fh of an open in passthrough: the server holds nothing */
+
+/*
+ * backing_open: counts one more open of @node and decides its data path.
+ * @file:  a descriptor of the lower file, opened as the caller asked; taken over: closed in
+ *         passthrough, kept as fi->fh otherwise
+ * @io_fi: gets backing_id or fh
+ *
+ * Returns 0 or -errno; then nothing is counted and @file is closed.
+ */
+int backing_open(struct overlay *ov, const struct node_info *node, int file,
+		 struct fuse_file_info *io_fi);
+
+/* backing_release: undoes one backing_open. */
+void backing_release(struct overlay *ov, uint64_t node_id, uint64_t fh);
+
+#endif

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/caller.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fs/base/cleanup.h"
+#include "fs/base/parse.h"
+
+/* What this thread is now; a switch that changes nothing costs nothing. */
+static __thread mode_t current_umask = (mode_t)-1;
+
+void caller_enter(const struct caller *c, gid_t gid)
+{
+	/* glibc's setfsuid and setfsgid are per thread, unlike its setuid family. */
+	setfsgid(gid);
+	setfsuid(c->uid);
+	if (c->umask != current_umask) {
+		umask(c->umask);
+		current_umask = c->umask;
+	}
+}
+
+void caller_leave(void)
+{
+	setfsuid(0);
+	setfsgid(0);
+}
+
+/* Copies the value of the line "@key:" of the caller's status into @ret_value. */
+static bool read_status(const struct caller *c, const char *key, char *ret_value, size_t size)
+{
+	size_t key_len = strlen(key), used = 0;
+	char path[32], *text, *line;
+	AUTO_FREE char *buffer = malloc(128 * 1024); /* 65536 groups of a process fit barely in 700 kB */
+	AUTO_FD int fd = -1;
+	const size_t room = 128 * 1024;
+
+	if (!buffer || c->pid <= 0)
+		return false;
+	snprintf(path, sizeof(path), "%d/status", (int)c->pid);
+	fd = openat(c->proc_fd, path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	while (used < room - 1) {
+		ssize_t n = read(fd, buffer + used, room - 1 - used);
+
+		if (n <= 0)
+			break;
+		used += (size_t)n;
+	}
+	buffer[used] = '\0';
+	text = buffer;
+	while ((line = strsep(&text, "\n"))) {
+		if (strncmp(line, key, key_len) != 0 || line[key_len] != ':')
+			continue;
+		snprintf(ret_value, size, "%s", line + key_len + 1);
+		return true;
+	}
+	return false;
+}
+
+bool caller_is_in_group(const struct caller *c, gid_t gid)
+{
+	enum { GROUPS_MAX_TEXT = 100 * 1024 };
+	AUTO_FREE char *groups = NULL;
+	char *save = NULL;
+
+	if (c->gid == gid || (c->extra_group != GID_UNSET && c->extra_group == gid))
+		return true;
+	groups = malloc(GROUPS_MAX_TEXT);
+	if (!groups || !read_status(c, "Groups", groups, GROUPS_MAX_TEXT))
+		return false;
+	for (char *word = strtok_r(groups, " \t", &save); word; word = strtok_r(NULL, " \t", &save)) {
+		gid_t member;
+
+		if (parse_gid(word, &member) == 0 && member == gid)
+			return true;
+	}
+	return false;
+}
+
+bool caller_has_capability(const struct caller *c, int capability)
+{
+	char text[64];
+
+	if (!read_status(c, "CapEff", text, sizeof(text)))
+		return false;
+	return strtoull(text, NULL, 16) >> capability & 1;
+}

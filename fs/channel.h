@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FS_CHANNEL_H
+#define FS_CHANNEL_H
+
+/*
+ * channel: what a keeper and its server say to each other: fixed-size messages over one
+ * SOCK_SEQPACKET pair. Everything that must outlive the server stands in the shared memory instead.
+ *
+ *   server                        keeper
+ *   PREPARED ───────────────────>            sandboxed, tree probed, epoch found
+ *            <─────────────────── MOUNTED    the overlay is at its target: INIT is waiting
+ *   READY ──────────────────────>            INIT is answered
+ *   FAILED(error, text) ────────>            instead of PREPARED or READY
+ *   CHANGED ────────────────────>            state, reason or counters are worth a look
+ *            <─────────────────── CONTROLS   paused or rate changed
+ *            <─────────────────── CONVERGE   walk now (again, where files failed)
+ *            <─────────────────── FINISHED   the finished run is durably on record
+ *            <─────────────────── TRY        try the hand-off
+ *   SWAP ───────────────────────>            opens are held, none is open: swap if nobody else uses it
+ *            <─────────────────── SWAPPED    or REFUSED(text)
+ */
+
+#include <stdint.h>
+
+enum channel_kind {
+	CHANNEL_PREPARED = 1,
+	CHANNEL_MOUNTED,
+	CHANNEL_READY,
+	CHANNEL_FAILED,
+	CHANNEL_CHANGED,
+	CHANNEL_CONTROLS,
+	CHANNEL_CONVERGE,
+	CHANNEL_FINISHED,
+	CHANNEL_TRY,
+	CHANNEL_SWAP,
+	CHANNEL_SWAPPED,
+	CHANNEL_REFUSED,
+};
+
+struct channel_message {
+	uint32_t kind;
+	int32_t error; /* errno, positive */
+	char text[248];
+};
+
+/* channel_send: 0 or -errno; @text may be NULL. Blocks while the peer's queue is full. */
+int channel_send(int fd, enum channel_kind kind, int error, const char *text);
+
+/* channel_receive: blocks. 1, 0 at the peer's end, -EPROTO for another size, or -errno. */
+int channel_receive(int fd, struct channel_message *ret_message);
+
+#endif

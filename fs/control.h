@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FS_CONTROL_H
+#define FS_CONTROL_H
+
+/*
+ * control: the keeper's socket for whoever supervises it: mountd, and after its death the next one.
+ *
+ * SOCK_SEQPACKET, one keyval message a packet (fs/base/keyval.h). Requests: status, watch, pause,
+ * resume, rate, converge, handoff, finished; the keeper's answers are described at their handlers in
+ * control.c. A client that does not read loses its connection, never the keeper's time. Single-threaded.
+ */
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "fs/shared.h"
+
+enum { CONTROL_CLIENTS_MAX = 16 };
+
+/* What the keeper knows beside the shared memory. */
+struct control_facts {
+	const char *run_id;
+	pid_t server_pid;
+	unsigned restarts;
+	uint64_t mount_id; /* unique id of what is at the target */
+	bool is_native;
+};
+
+/* What a client may ask of the keeper; each returns 0 or -errno. */
+struct control_actions {
+	int (*controls_changed)(void *context);
+	int (*converge)(void *context);
+	int (*handoff)(void *context);
+	int (*finished)(void *context);
+	void (*facts)(void *context, struct control_facts *ret_facts);
+	void *context;
+};
+
+struct control {
+	int listen_fd; /* -1: none */
+	struct {
+		int fd; /* -1: free */
+		bool watches;
+	} clients[CONTROL_CLIENTS_MAX];
+	struct shared *shared;
+	struct control_actions actions;
+};
+
+void control_init(struct control *c, int listen_fd, struct shared *shared,
+		  const struct control_actions *actions);
+void control_fini(struct control *c);
+
+/* control_poll: fills @ret_fds (CONTROL_CLIENTS_MAX + 1 elements; unused ones have fd -1). */
+void control_poll(const struct control *c, struct pollfd *ret_fds);
+
+/* control_handle: accepts, reads and answers what poll() found. */
+void control_handle(struct control *c, const struct pollfd *fds);
+
+/* control_notify: sends the status to all that watch. */
+void control_notify(struct control *c);
+bool control_has_watchers(const struct control *c);
+
+#endif

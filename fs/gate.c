@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/gate.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+void gate_init(struct gate *g)
+{
+	memset(g, 0, sizeof(*g));
+	pthread_mutex_init(&g->lock, NULL);
+	pthread_cond_init(&g->idle, NULL);
+	g->parked_tail = &g->parked;
+}
+
+/* After the swap: true when this thread was already told ESTALE for this node. Lock held. */
+static bool is_retry(struct gate *g, uint64_t node, uint32_t pid)
+{
+	for (unsigned i = 0; i < GATE_RETRIES; i++) {
+		if (g->retries[i].node == node && g->retries[i].pid == pid) {
+			g->retries[i].node = 0;
+			return true;
+		}
+	}
+	g->retries[g->retry_next].node = node;
+	g->retries[g->retry_next].pid = pid;
+	g->retry_next = (g->retry_next + 1) % GATE_RETRIES;
+	return false;
+}
+
+static bool park(struct gate *g, const void *bytes, size_t len)
+{
+	struct gate_request *request = malloc(sizeof(*request) + len);
+
+	if (!request)
+		return false;
+	request->next = NULL;
+	request->len = len;
+	memcpy(request->bytes, bytes, len);
+	*g->parked_tail = request;
+	g->parked_tail = &request->next;
+	return true;
+}
+
+enum gate_verdict gate_enter(struct gate *g, uint64_t node, uint32_t pid, const void *bytes,
+			     size_t len)
+{
+	enum gate_verdict verdict = GATE_SERVE;
+
+	pthread_mutex_lock(&g->lock);
+	if (g->state == GATE_HELD)
+		/* Without memory to park it, the kernel is told to come again. */
+		verdict = park(g, bytes, len) ? GATE_PARKED : GATE_ANSWER_ESTALE;
+	else if (g->state == GATE_SWAPPED && !is_retry(g, node, pid))
+		verdict = GATE_ANSWER_ESTALE;
+	if (verdict == GATE_SERVE)
+		g->in_flight++;
+	pthread_mutex_unlock(&g->lock);
+	return verdict;
+}
+
+void gate_leave(struct gate *g)
+{
+	pthread_mutex_lock(&g->lock);
+	if (--g->in_flight == 0)
+		pthread_cond_broadcast(&g->idle);
+	pthread_mutex_unlock(&g->lock);
+}
+
+void gate_hold(struct gate *g)
+{
+	pthread_mutex_lock(&g->lock);
+	g->state = GATE_HELD;
+	while (g->in_flight > 0)
+		pthread_cond_wait(&g->idle, &g->lock);
+	pthread_mutex_unlock(&g->lock);
+}
+
+struct gate_request *gate_finish(struct gate *g, bool swapped)
+{
+	struct gate_request *parked;
+
+	pthread_mutex_lock(&g->lock);
+	parked = g->parked;
+	g->parked = NULL;
+	g->parked_tail = &g->parked;
+	g->state = swapped ? GATE_SWAPPED : GATE_OPEN;
+	pthread_mutex_unlock(&g->lock);
+	return parked;
+}

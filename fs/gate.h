@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FS_GATE_H
+#define FS_GATE_H
+
+/*
+ * gate: what every request that opens a file must pass, so that the hand-off can hold them.
+ *
+ * open ──hold──> held ──release──> open            (the hand-off was refused: held requests are served)
+ *                  └────swap────> swapped          (held requests are answered ESTALE: the kernel walks
+ *                                                   again and lands on the native tree)
+ *
+ * Once swapped, an open can still come: from a descriptor or working directory on the old overlay, or
+ * from a walk that was under way during the swap. The two look alike. So the first OPEN of a thread for
+ * a node is answered ESTALE, and the one that the kernel then sends again, if it does, is served.
+ *
+ * Knows requests as bytes; does not know FUSE replies. Thread-safe.
+ */
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum gate_state { GATE_OPEN, GATE_HELD, GATE_SWAPPED };
+enum gate_verdict { GATE_SERVE, GATE_PARKED, GATE_ANSWER_ESTALE };
+
+struct gate_request {
+	struct gate_request *next;
+	size_t len;
+	unsigned char bytes[];
+};
+
+enum { GATE_RETRIES = 1024 };
+
+struct gate {
+	pthread_mutex_t lock;
+	pthread_cond_t idle;
+	enum gate_state state;
+	unsigned in_flight;		/* served opens that are not yet finished */
+	struct gate_request *parked; /* oldest first */
+	struct gate_request **parked_tail;
+	struct { /* whom ESTALE was answered, a ring */
+		uint64_t node;
+		uint32_t pid;
+	} retries[GATE_RETRIES];
+	unsigned retry_next;
+};
+
+void gate_init(struct gate *g);
+
+/*
+ * gate_enter: a request that opens @node for thread @pid. GATE_SERVE: serve it, then gate_leave().
+ * GATE_PARKED: a copy of @bytes is kept, do nothing. GATE_ANSWER_ESTALE: answer that.
+ */
+enum gate_verdict gate_enter(struct gate *g, uint64_t node, uint32_t pid, const void *bytes,
+			     size_t len);
+void gate_leave(struct gate *g);
+
+/* gate_hold: new opens are parked; waits until those being served are finished. */
+void gate_hold(struct gate *g);
+
+/*
+ * gate_finish: ends the hold; to GATE_OPEN or GATE_SWAPPED. The parked requests go to the caller, who
+ * serves or answers them, and frees each.
+ */
+struct gate_request *gate_finish(struct gate *g, bool swapped);
+
+#endif

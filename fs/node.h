@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FS_NODE_H
+#define FS_NODE_H
+
+/*
+ * node: the table of inodes that the kernel knows: node id <-> file handle, in shared memory.
+ *
+ * A node id is a slot's index (low 32 bits) and generation (high 32 bits): slots are reused, node ids
+ * never. The root is node 1. A slot holds a file handle, not a descriptor, so that a million looked-up
+ * inodes cost no descriptor; an inode is pinned by an O_PATH descriptor only where handles cannot be
+ * opened (user namespaces), and from the moment its last link is taken. A slot is freed when the kernel
+ * has forgotten it, nothing has it open, and the run need not remember it.
+ *
+ * The index from handles to slots is private memory, rebuilt from the slots when a server attaches.
+ * Thread-safe; one short lock, never held over a system call that can block on the tree.
+ * Lock order: an inode lock (node_lock) before the table's.
+ */
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "fs/shared.h"
+#include "fs/tree.h"
+
+#define NODE_ROOT 1ULL
+
+struct node_table;
+
+/* A copy of what a slot says; valid as long as the kernel holds a lookup on the node. */
+struct node_info {
+	uint64_t id;
+	uint32_t flags; /* enum node_flags, at the time of the call */
+	uint64_t ino;
+	uint64_t exclude;
+};
+
+/*
+ * node_table_new: attaches to @shared, which is empty (then the root of @tree becomes node 1) or was
+ * left by an earlier server. Both are borrowed.
+ * Returns 0, -EPROTO (the slots contradict themselves), -ENOMEM, or -errno of the tree.
+ */
+int node_table_new(struct shared *shared, const struct tree *tree, uint64_t root_exclude,
+		   struct node_table **ret_table);
+void node_table_free(struct node_table *t);
+
+/*
+ * node_lookup: the node of the inode that @fd is open on, made when there is none; the kernel's lookup
+ * count rises by one. @exclude: the pattern set that follows from the name it was found by.
+ */
+int node_lookup(struct node_table *t, int fd, const struct stat *st, uint64_t exclude,
+		struct node_info *ret_info);
+
+/* node_forget: the kernel gives @count lookups back. A node id that is not there is ignored. */
+void node_forget(struct node_table *t, uint64_t id, uint64_t count);
+
+/* node_get: -ESTALE when there is no such node. */
+int node_get(struct node_table *t, uint64_t id, struct node_info *ret_info);
+
+/* node_find: the node of @fd when the table has one; -ENOENT. Counts nothing. */
+int node_find(struct node_table *t, int fd, const struct stat *st, struct node_info *ret_info);
+
+/* node_open: an O_PATH descriptor of the node, the caller's to close. -ESTALE: the file is gone. */
+int node_open(struct node_table *t, uint64_t id, int *ret_fd, struct node_info *ret_info);
+
+/*
+ * node_settle: notes that the inode was made or changed by a user in this run (@flags NODE_SETTLED,
+ * with NODE_MARKED when it carries the mark). The slot is made when there is none, and stays.
+ */
+int node_settle(struct node_table *t, int fd, const struct stat *st, uint32_t flags);
+
+/* node_settle_key: the same for an inode known only by key, from a journal. */
+int node_settle_key(struct node_table *t, const struct tree_key *key, uint64_t ino, uint32_t flags);
+
+/*
+ * node_unlinked: the last link of @fd's inode is gone: while the kernel still knows it, a duplicate of
+ * @fd pins it; a slot that only the run remembered is freed. node_relinked takes that back.
+ */
+int node_unlinked(struct node_table *t, int fd, const struct stat *st);
+void node_relinked(struct node_table *t, uint64_t id);
+
+void node_set_exclude(struct node_table *t, uint64_t id, uint64_t exclude);
+
+/*
+ * node_release_settled: the run is over: for every slot that carries the mark, @unmark is called with
+ * an O_PATH descriptor; then slots that only the run remembered are freed.
+ */
+void node_release_settled(struct node_table *t, void (*unmark)(void *context, int fd),
+			  void *context);
+
+/*
+ * Opens of one inode, under its inode lock. node_open_count_add returns the count before; node_opens
+ * is the sum over all nodes, without lock.
+ */
+struct node_open_state {
+	uint32_t nopen;
+	uint32_t flags;
+	int32_t backing_id;
+};
+int node_open_state_get(struct node_table *t, uint64_t id, struct node_open_state *ret_state);
+int node_open_state_set(struct node_table *t, uint64_t id, const struct node_open_state *state);
+uint64_t node_opens(const struct node_table *t);
+
+/* node_count: slots in use. */
+uint32_t node_count(const struct node_table *t);
+
+/* node_lock: orders everything that changes one inode's ownership, mode, marks and opens. */
+void node_lock(struct node_table *t, uint64_t ino);
+void node_unlock(struct node_table *t, uint64_t ino);
+
+#endif

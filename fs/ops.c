@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/ops.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "fs/base/log.h"
+#include "fs/request.h"
+
+struct overlay *ops_overlay(fuse_req_t req)
+{
+	return fuse_req_userdata(req);
+}
+
+void ops_caller(fuse_req_t req, struct caller *ret_caller)
+{
+	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+
+	*ret_caller = (struct caller){
+		.uid = ctx->uid,
+		.gid = ctx->gid,
+		.pid = ctx->pid,
+		.umask = ctx->umask,
+		.extra_group = request_supplementary_group(),
+		.proc_fd = ops_overlay(req)->proc_fd,
+	};
+}
+
+/* What the disk or we ourselves did wrong, against what any program may provoke. */
+static bool is_worth_a_line(int error)
+{
+	return error == EIO || error == ENOMEM || error == EMFILE || error == ENFILE ||
+	       error == EUCLEAN || error == EPROTO;
+}
+
+void ops_reply_error(fuse_req_t req, const char *op, fuse_ino_t ino, int error)
+{
+	error = error < 0 ? -error : error;
+	if (is_worth_a_line(error))
+		log_line(LOG_WARNING, op, "node=%llu %s", (unsigned long long)ino, strerror(error));
+	fuse_reply_err(req, error);
+}
+
+double ops_attr_timeout(const struct overlay *ov, uint32_t node_flags)
+{
+	/* Stores through a mapping change size and times without a request, also after the last close. */
+	return node_flags & NODE_WRITTEN ? 0 : ov->attr_timeout;
+}
+
+int ops_entry(struct overlay *ov, int fd, const struct stat *st, uint64_t exclude,
+	      struct fuse_entry_param *ret_entry)
+{
+	struct node_info node;
+	int r = node_lookup(ov->nodes, fd, st, exclude, &node);
+
+	if (r < 0)
+		return r;
+	memset(ret_entry, 0, sizeof(*ret_entry));
+	ret_entry->ino = node.id;
+	ret_entry->attr = *st;
+	ret_entry->attr_timeout = ops_attr_timeout(ov, node.flags);
+	ret_entry->entry_timeout = ov->entry_timeout;
+	run_show(&ov->run, &node, fd, &ret_entry->attr);
+	return 0;
+}
+
+void ops_reply_entry(fuse_req_t req, const struct fuse_entry_param *entry)
+{
+	struct overlay *ov = ops_overlay(req);
+	fuse_ino_t ino = entry->ino;
+
+	if (fuse_reply_entry(req, entry) < 0)
+		node_forget(ov->nodes, ino, 1);
+}
+
+int ops_drop_set_ids(struct overlay *ov, const struct node_info *node, int fd,
+		     const struct caller *caller)
+{
+	char path[TREE_FD_PATH_MAX];
+	struct stat real, shown;
+	mode_t drop = 0;
+	int r;
+
+	node_lock(ov->nodes, node->ino);
+	r = tree_stat(fd, &real);
+	if (r == 0 && S_ISREG(real.st_mode)) {
+		shown = real;
+		run_show(&ov->run, node, fd, &shown);
+		drop = real.st_mode & S_ISUID;
+		if (real.st_mode & S_ISGID &&
+		    (real.st_mode & S_IXGRP || !caller_is_in_group(caller, shown.st_gid)))
+			drop |= S_ISGID;
+		if (drop && chmod(tree_fd_path(fd, path), real.st_mode & 07777 & ~drop) < 0)
+			r = -errno;
+	}
+	node_unlock(ov->nodes, node->ino);
+	return r;
+}

@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <stdlib.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "fs/base/cleanup.h"
+#include "fs/ops.h"
+
+static void reply_attr(fuse_req_t req, struct overlay *ov, const struct node_info *node, int fd,
+		       const char *op)
+{
+	struct stat st;
+	int r = tree_stat(fd, &st);
+
+	if (r < 0) {
+		ops_reply_error(req, op, node->id, r);
+		return;
+	}
+	run_show(&ov->run, node, fd, &st);
+	fuse_reply_attr(req, &st, ops_attr_timeout(ov, node->flags));
+}
+
+void ops_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct overlay *ov = ops_overlay(req);
+	AUTO_FD int fd = -1;
+	struct node_info node;
+	int r = node_open(ov->nodes, ino, &fd, &node);
+
+	(void)fi;
+	if (r < 0)
+		ops_reply_error(req, "getattr", ino, r);
+	else
+		reply_attr(req, ov, &node, fd, "getattr");
+}
+
+/*
+ * An empty SETATTR. For a regular file the kernel tells us that a write, an fallocate or a chown(-1, -1)
+ * takes the set-ID bits away, and leaves it to us to do so (FUSE_HANDLE_KILLPRIV_V2 with passthrough:
+ * the write itself runs with our credentials and keeps them). For other types it is a chown(-1, -1):
+ * only ctime changes.
+ */
+static int set_nothing(struct overlay *ov, const struct node_info *node, int fd,
+		       const struct stat *st, const struct caller *caller)
+{
+	if (S_ISREG(st->st_mode))
+		return ops_drop_set_ids(ov, node, fd, caller);
+	if (fchownat(fd, "", (uid_t)-1, (gid_t)-1, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	return 0;
+}
+
+/* chown(2) as the caller would have done it; the kernel has checked that he may. */
+static int set_owner(int fd, const struct stat *shown, const struct stat *attr, int to_set,
+		     const struct caller *caller)
+{
+	char path[TREE_FD_PATH_MAX];
+	uid_t uid = to_set & FUSE_SET_ATTR_UID ? attr->st_uid : (uid_t)-1;
+	gid_t gid = to_set & FUSE_SET_ATTR_GID ? attr->st_gid : (gid_t)-1;
+	struct stat now;
+	int r;
+
+	if (fchownat(fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	/*
+	 * The lower file system took the set-ID bits with our capabilities, which keep S_ISGID without
+	 * group-execute; the kernel takes that too from a caller outside the group without CAP_FSETID.
+	 */
+	if (!S_ISREG(shown->st_mode))
+		return 0;
+	r = tree_stat(fd, &now);
+	if (r < 0 || !(now.st_mode & S_ISGID) || caller_is_in_group(caller, shown->st_gid) ||
+	    caller_has_capability(caller, CAP_FSETID))
+		return r;
+	return chmod(tree_fd_path(fd, path), now.st_mode & 07777 & ~(mode_t)S_ISGID) < 0 ? -errno : 0;
+}
+
+/*
+ * Owner, group and mode. A pending file is converged and marked first, so that a crash at any point
+ * leaves a file that is right. In a virtual view the mask's bits and the group belong to the view: the
+ * lower keeps its own.
+ */
+static int set_ownership(struct overlay *ov, struct node_info *node, int fd,
+			 const struct stat *attr, int to_set, const struct caller *caller)
+{
+	const struct ownership_rule *rule = &ov->options->rule;
+	mode_t mode = attr->st_mode & 07777;
+	char path[TREE_FD_PATH_MAX];
+	struct stat real, shown;
+	int r;
+
+	node_lock(ov->nodes, node->ino);
+	r = tree_stat(fd, &real);
+	if (r == 0) {
+		shown = real;
+		run_show(&ov->run, node, fd, &shown);
+		if (ov->options->ownership == OWNERSHIP_VIRTUAL &&
+		    run_is_pending(&ov->run, node, fd, &real)) {
+			mode_t mask = present_mask(rule, real.st_mode);
+
+			if (to_set & FUSE_SET_ATTR_GID && attr->st_gid != shown.st_gid)
+				r = -EPERM;
+			to_set &= ~FUSE_SET_ATTR_GID;
+			mode = (mode & ~mask) | (real.st_mode & mask);
+		} else {
+			r = run_settle_changed(&ov->run, node, fd, &real);
+		}
+	}
+	if (r == 0 && to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID))
+		r = set_owner(fd, &shown, attr, to_set, caller);
+	if (r == 0 && to_set & FUSE_SET_ATTR_MODE && chmod(tree_fd_path(fd, path), mode) < 0)
+		r = -errno;
+	node_unlock(ov->nodes, node->ino);
+	return r;
+}
+
+/* truncate(2) without an open file, ftruncate(2) with one: the times they change differ. */
+static int set_size(int fd, const struct stat *st, off_t size, bool has_file)
+{
+	char path[TREE_FD_PATH_MAX];
+	AUTO_FD int file = -1;
+	int r;
+
+	if (!S_ISREG(st->st_mode))
+		return -EINVAL;
+	if (!has_file)
+		return truncate(tree_fd_path(fd, path), size) < 0 ? -errno : 0;
+	r = tree_reopen(fd, st->st_mode, O_WRONLY, &file);
+	if (r < 0)
+		return r;
+	return ftruncate(file, size) < 0 ? -errno : 0;
+}
+
+static int set_times(int fd, const struct stat *attr, int to_set)
+{
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_nsec = UTIME_OMIT } };
+
+	if (to_set & FUSE_SET_ATTR_ATIME_NOW)
+		times[0].tv_nsec = UTIME_NOW;
+	else if (to_set & FUSE_SET_ATTR_ATIME)
+		times[0] = attr->st_atim;
+	if (to_set & FUSE_SET_ATTR_MTIME_NOW)
+		times[1].tv_nsec = UTIME_NOW;
+	else if (to_set & FUSE_SET_ATTR_MTIME)
+		times[1] = attr->st_mtim;
+	if (utimensat(fd, "", times, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	return 0;
+}
+
+void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
+		 struct fuse_file_info *fi)
+{
+	enum {
+		OWNERSHIP = FUSE_SET_ATTR_MODE | FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID,
+		TIMES = FUSE_SET_ATTR_ATIME | FUSE_SET_ATTR_MTIME | FUSE_SET_ATTR_ATIME_NOW |
+			FUSE_SET_ATTR_MTIME_NOW,
+		KILL = FUSE_SET_ATTR_KILL_SUID | FUSE_SET_ATTR_KILL_SGID,
+	};
+	struct overlay *ov = ops_overlay(req);
+	AUTO_FD int fd = -1;
+	struct caller caller;
+	struct node_info node;
+	struct stat st;
+	int r = node_open(ov->nodes, ino, &fd, &node);
+
+	ops_caller(req, &caller);
+	if (r == 0)
+		r = tree_stat(fd, &st);
+	if (r == 0 && (to_set & ~KILL) == 0)
+		r = set_nothing(ov, &node, fd, &st, &caller);
+	if (r == 0 && to_set & OWNERSHIP)
+		r = set_ownership(ov, &node, fd, attr, to_set, &caller);
+	if (r == 0 && to_set & FUSE_SET_ATTR_SIZE) {
+		if (to_set & KILL)
+			r = ops_drop_set_ids(ov, &node, fd, &caller);
+		if (r == 0)
+			r = set_size(fd, &st, attr->st_size, fi != NULL);
+	}
+	if (r == 0 && to_set & TIMES)
+		r = set_times(fd, attr, to_set);
+	if (r < 0)
+		ops_reply_error(req, "setattr", ino, r);
+	else
+		reply_attr(req, ov, &node, fd, "setattr");
+}
+
+void ops_statfs(fuse_req_t req, fuse_ino_t ino)
+{
+	struct overlay *ov = ops_overlay(req);
+	struct statvfs st;
+
+	if (fstatvfs(ov->tree.mount_fd, &st) < 0)
+		ops_reply_error(req, "statfs", ino, -errno);
+	else
+		fuse_reply_statfs(req, &st);
+}
+
+void ops_readlink(fuse_req_t req, fuse_ino_t ino)
+{
+	struct overlay *ov = ops_overlay(req);
+	AUTO_FD int fd = -1;
+	char target[PATH_MAX + 1];
+	struct node_info node;
+	ssize_t len = 0;
+	int r = node_open(ov->nodes, ino, &fd, &node);
+
+	if (r == 0) {
+		len = readlinkat(fd, "", target, sizeof(target));
+		if (len < 0)
+			r = -errno;
+		else if (len == (ssize_t)sizeof(target))
+			r = -ENAMETOOLONG;
+	}
+	if (r < 0) {
+		ops_reply_error(req, "readlink", ino, r);
+		return;
+	}
+	target[len] = '\0';
+	fuse_reply_readlink(req, target);
+}

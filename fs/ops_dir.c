@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "fs/base/cleanup.h"
+#include "fs/ops.h"
+
+/*
+ * Directories are read without state: a request carries the file system's own cookie of the last entry,
+ * and that is where reading goes on. So nothing is lost with a server, and concurrent creations and
+ * deletions behave as on the lower tree.
+ */
+
+enum { ENTRIES_BYTES = 64 * 1024 };
+
+struct linux_dirent64 {
+	ino64_t d_ino;
+	off64_t d_off;
+	unsigned short d_reclen;
+	unsigned char d_type;
+	char d_name[];
+};
+
+void ops_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
+{
+	struct overlay *ov = ops_overlay(req);
+	struct node_info node;
+	int r = node_get(ov->nodes, ino, &node);
+
+	if (r < 0) {
+		ops_reply_error(req, "opendir", ino, r);
+		return;
+	}
+	fi->fh = 0;
+	fuse_reply_open(req, fi);
+}
+
+/* A reply in the making. */
+struct listing {
+	fuse_req_t req;
+	struct overlay *ov;
+	const struct node_info *dir;
+	int dir_fd;
+	bool plus;
+	char *buffer;
+	size_t size, used;
+};
+
+static bool is_dot(const char *name)
+{
+	return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* Adds one entry. Returns 1, 0 when it does not fit, -ENOENT when it is gone by now. */
+static int add(struct listing *l, const struct linux_dirent64 *entry)
+{
+	struct fuse_entry_param found = { .attr.st_ino = entry->d_ino,
+					  .attr.st_mode = DTTOIF(entry->d_type) };
+	char *at = l->buffer + l->used;
+	size_t room = l->size - l->used, need;
+	AUTO_FD int fd = -1;
+	struct stat st;
+	uint64_t exclude;
+	int r;
+
+	if (!l->plus) {
+		need = fuse_add_direntry(l->req, at, room, entry->d_name, &found.attr, entry->d_off);
+		if (need > room)
+			return 0;
+		l->used += need;
+		return 1;
+	}
+	need = fuse_add_direntry_plus(l->req, NULL, 0, entry->d_name, NULL, 0);
+	if (need > room)
+		return 0;
+	if (!is_dot(entry->d_name) && tree_name_is_valid(entry->d_name)) {
+		r = tree_pin(l->dir_fd, entry->d_name, &fd, &st);
+		if (r == 0) {
+			exclude = exclude_child(l->ov->options->exclude, l->dir->exclude,
+						entry->d_name, S_ISDIR(st.st_mode));
+			r = ops_entry(l->ov, fd, &st, exclude, &found);
+		}
+		if (r == -ENOENT)
+			return r;
+		/* Any other error: a name without attributes; the lookup that follows tells the user. */
+	}
+	l->used += fuse_add_direntry_plus(l->req, at, room, entry->d_name, &found, entry->d_off);
+	return 1;
+}
+
+/* Fills the reply from @fd, which stands at the right place. 0 or -errno. */
+static int fill(struct listing *l, int fd)
+{
+	AUTO_FREE char *entries = malloc(ENTRIES_BYTES);
+	/* What is read and does not fit is read again: so not much more than fits. */
+	size_t chunk = l->size < ENTRIES_BYTES ? l->size : ENTRIES_BYTES;
+
+	if (!entries)
+		return -ENOMEM;
+	/* The lower's entries take at most as much room as ours, but one must fit. */
+	if (chunk < 4096)
+		chunk = 4096;
+	for (;;) {
+		long n = syscall(SYS_getdents64, fd, entries, chunk);
+
+		if (n < 0)
+			return l->used > 0 ? 0 : -errno;
+		if (n == 0)
+			return 0;
+		for (long at = 0; at < n;) {
+			const struct linux_dirent64 *entry = (const void *)(entries + at);
+
+			if (add(l, entry) == 0)
+				return 0;
+			at += entry->d_reclen;
+		}
+	}
+}
+
+static void read_dir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, bool plus)
+{
+	const char *op = plus ? "readdirplus" : "readdir";
+	struct overlay *ov = ops_overlay(req);
+	AUTO_FREE char *buffer = malloc(size ? size : 1);
+	AUTO_FD int dir_fd = -1;
+	AUTO_FD int fd = -1;
+	struct node_info dir;
+	struct listing l = { .req = req, .ov = ov, .plus = plus, .buffer = buffer, .size = size };
+	int r = buffer ? node_open(ov->nodes, ino, &dir_fd, &dir) : -ENOMEM;
+
+	if (r == 0)
+		r = tree_reopen(dir_fd, S_IFDIR, O_RDONLY | O_DIRECTORY, &fd);
+	if (r == 0 && offset != 0 && lseek(fd, offset, SEEK_SET) < 0)
+		r = -errno;
+	if (r == 0) {
+		l.dir = &dir;
+		l.dir_fd = dir_fd;
+		r = fill(&l, fd);
+	}
+	if (r < 0)
+		ops_reply_error(req, op, ino, r);
+	else
+		fuse_reply_buf(req, buffer, l.used);
+}
+
+void ops_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
+		 struct fuse_file_info *fi)
+{
+	(void)fi;
+	read_dir(req, ino, size, offset, false);
+}
+
+void ops_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
+		     struct fuse_file_info *fi)
+{
+	(void)fi;
+	read_dir(req, ino, size, offset, true);
+}

@@ -1,0 +1,407 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/capability.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "fs/backing.h"
+#include "fs/base/cleanup.h"
+#include "fs/ops.h"
+
+/*
+ * Creating. The kernel has checked that the caller may write the directory as it is shown; the real one
+ * may refuse him, belong to another group and lack set-group-ID. So objects are made with the caller's
+ * user id and umask (quota, default ACLs), with the group that follows from the directory as shown, and
+ * with our capabilities.
+ */
+struct creation {
+	struct overlay *ov;
+	struct caller caller;
+	struct node_info dir;
+	int dir_fd;
+	struct stat shown_dir;
+	const char *name;
+	gid_t gid; /* the new object's */
+	bool inherits; /* the directory is shown with set-group-ID */
+};
+
+static int creation_begin(fuse_req_t req, fuse_ino_t parent, const char *name,
+			  struct creation *ret_new)
+{
+	struct creation new = { .ov = ops_overlay(req), .dir_fd = -1, .name = name };
+	int r;
+
+	if (name && !tree_name_is_valid(name))
+		return strlen(name) > TREE_NAME_MAX ? -ENAMETOOLONG : -EINVAL;
+	ops_caller(req, &new.caller);
+	r = node_open(new.ov->nodes, parent, &new.dir_fd, &new.dir);
+	if (r == 0)
+		r = tree_stat(new.dir_fd, &new.shown_dir);
+	if (r < 0) {
+		cleanup_fd(&new.dir_fd);
+		return r;
+	}
+	/* In a virtual view the lower's own group rule decides: nothing there is written for the view. */
+	if (new.ov->options->ownership == OWNERSHIP_CONVERGE)
+		run_show(&new.ov->run, &new.dir, new.dir_fd, &new.shown_dir);
+	new.inherits = new.shown_dir.st_mode & S_ISGID;
+	new.gid = new.inherits ? new.shown_dir.st_gid : new.caller.gid;
+	*ret_new = new;
+	return 0;
+}
+
+/*
+ * A set-group-ID executable made in a set-group-ID directory by somebody outside its group: the kernel
+ * takes the bit (mode_strip_sgid); ours cannot, because the real directory may have neither.
+ */
+static mode_t allowed_mode(const struct creation *new, mode_t mode)
+{
+	const mode_t both = S_ISGID | S_IXGRP;
+
+	if ((mode & both) != both || S_ISDIR(mode) || !new->inherits)
+		return mode;
+	if (caller_is_in_group(&new->caller, new->gid) ||
+	    caller_has_capability(&new->caller, CAP_FSETID))
+		return mode;
+	return mode & ~(mode_t)S_ISGID;
+}
+
+/*
+ * What the real directory could not give the new object: the group, where it has set-group-ID and
+ * another group; set-group-ID of a directory, where it has none.
+ */
+static int adjust(const struct creation *new, int fd, mode_t wanted, struct stat *io_st)
+{
+	bool wants_sgid = S_ISDIR(io_st->st_mode) && new->inherits;
+	char path[TREE_FD_PATH_MAX];
+	mode_t mode = io_st->st_mode;
+
+	if (io_st->st_gid == new->gid && (!wants_sgid || mode & S_ISGID))
+		return 0;
+	/* Only what we have just made is touched: not something that was put in its place. */
+	if (io_st->st_uid != new->caller.uid || (io_st->st_mode & S_IFMT) != (wanted & S_IFMT))
+		return -ESTALE;
+	if (io_st->st_gid != new->gid) {
+		if (fchownat(fd, "", (uid_t)-1, new->gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+			return -errno;
+		/* The change of group took set-ID bits that creation had allowed. */
+		if (S_ISREG(mode) && mode & (S_ISUID | S_ISGID) &&
+		    chmod(tree_fd_path(fd, path), mode & 07777) < 0)
+			return -errno;
+	}
+	if (wants_sgid && !(mode & S_ISGID) &&
+	    chmod(tree_fd_path(fd, path), (mode & 07777) | S_ISGID) < 0)
+		return -errno;
+	return tree_stat(fd, io_st);
+}
+
+/* A new object that cannot be made right does not stay. */
+static void creation_undo(const struct creation *new, mode_t type)
+{
+	if (new->name)
+		unlinkat(new->dir_fd, new->name, S_ISDIR(type) ? AT_REMOVEDIR : 0);
+}
+
+/* Makes the new object right, settled and known; @fd is a descriptor of it. */
+static int creation_finish(const struct creation *new, int fd, mode_t type, struct stat *io_st,
+			   struct fuse_entry_param *ret_entry)
+{
+	uint64_t exclude =
+		new->name ? exclude_child(new->ov->options->exclude, new->dir.exclude, new->name,
+					  S_ISDIR(type)) :
+			    0;
+	int r = adjust(new, fd, type, io_st);
+
+	if (r == 0)
+		r = run_settle_created(&new->ov->run, fd, io_st);
+	if (r == 0)
+		r = ops_entry(new->ov, fd, io_st, exclude, ret_entry);
+	if (r < 0)
+		creation_undo(new, type);
+	return r;
+}
+
+/* mkdir, mknod, symlink: made by name, then pinned. */
+static void make_named(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev,
+		       const char *link_target, const char *op)
+{
+	struct creation new;
+	AUTO_FD int dir_fd = -1;
+	AUTO_FD int fd = -1;
+	struct fuse_entry_param entry;
+	struct stat st;
+	int r = creation_begin(req, parent, name, &new);
+
+	if (r < 0) {
+		ops_reply_error(req, op, parent, r);
+		return;
+	}
+	dir_fd = new.dir_fd;
+	mode = allowed_mode(&new, mode);
+	caller_enter(&new.caller, new.gid);
+	if (link_target)
+		r = symlinkat(link_target, dir_fd, name);
+	else if (S_ISDIR(mode))
+		r = mkdirat(dir_fd, name, mode & 07777);
+	else
+		r = mknodat(dir_fd, name, mode, rdev);
+	r = r < 0 ? -errno : 0;
+	caller_leave();
+	if (r == 0)
+		r = tree_pin(dir_fd, name, &fd, &st);
+	if (r == 0)
+		r = creation_finish(&new, fd, mode, &st, &entry);
+	if (r < 0)
+		ops_reply_error(req, op, parent, r);
+	else
+		ops_reply_entry(req, &entry);
+}
+
+void ops_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
+{
+	make_named(req, parent, name, (mode & 07777) | S_IFDIR, 0, NULL, "mkdir");
+}
+
+void ops_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
+{
+	make_named(req, parent, name, mode, rdev, NULL, "mknod");
+}
+
+void ops_symlink(fuse_req_t req, const char *link, fuse_ino_t parent, const char *name)
+{
+	make_named(req, parent, name, S_IFLNK, 0, link, "symlink");
+}
+
+static void reply_created(fuse_req_t req, const struct creation *new, struct fuse_entry_param *entry,
+			  int file, struct fuse_file_info *fi)
+{
+	struct overlay *ov = new->ov;
+	fuse_ino_t ino = entry->ino;
+	struct node_info node;
+	int r = node_get(ov->nodes, ino, &node);
+
+	if (r == 0)
+		r = backing_open(ov, &node, file, fi);
+	else
+		cleanup_fd(&file);
+	if (r == 0 && fi->fh == FILE_HANDLE_NONE && (fi->flags & O_ACCMODE) != O_RDONLY)
+		entry->attr_timeout = 0;
+	if (r < 0) {
+		creation_undo(new, S_IFREG);
+		node_forget(ov->nodes, ino, 1);
+		ops_reply_error(req, "create", ino, r);
+	} else if (fuse_reply_create(req, entry, fi) < 0) {
+		backing_release(ov, ino, fi->fh);
+		node_forget(ov->nodes, ino, 1);
+	}
+}
+
+/* The flags of open(2) that mean something to a file that is being made. */
+enum { CREATE_FLAGS = O_ACCMODE | O_APPEND | O_DIRECT | O_DSYNC | O_SYNC | O_LARGEFILE };
+
+void ops_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
+		struct fuse_file_info *fi)
+{
+	struct creation new;
+	AUTO_FD int dir_fd = -1;
+	AUTO_FD int file = -1;
+	struct fuse_entry_param entry;
+	struct stat st;
+	int r = creation_begin(req, parent, name, &new);
+
+	if (r < 0) {
+		ops_reply_error(req, "create", parent, r);
+		return;
+	}
+	dir_fd = new.dir_fd;
+	mode = allowed_mode(&new, S_IFREG | (mode & 07777));
+	caller_enter(&new.caller, new.gid);
+	file = openat(dir_fd, name,
+		      (fi->flags & CREATE_FLAGS) | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+		      mode & 07777);
+	r = file < 0 ? -errno : 0;
+	caller_leave();
+	/*
+	 * Somebody was faster, behind the kernel's back. It has not checked that the caller may open what
+	 * is there now: it must look again.
+	 */
+	if (r == -EEXIST && !(fi->flags & O_EXCL))
+		r = -ESTALE;
+	if (r == 0)
+		r = tree_stat(file, &st);
+	if (r == 0)
+		r = creation_finish(&new, file, mode, &st, &entry);
+	if (r < 0)
+		ops_reply_error(req, "create", parent, r);
+	else
+		reply_created(req, &new, &entry, take_fd(&file), fi);
+}
+
+void ops_tmpfile(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct fuse_file_info *fi)
+{
+	struct creation new;
+	AUTO_FD int dir_fd = -1;
+	AUTO_FD int file = -1;
+	struct fuse_entry_param entry;
+	char path[TREE_FD_PATH_MAX];
+	struct stat st;
+	int r = creation_begin(req, parent, NULL, &new);
+
+	if (r < 0) {
+		ops_reply_error(req, "tmpfile", parent, r);
+		return;
+	}
+	dir_fd = new.dir_fd;
+	mode = allowed_mode(&new, S_IFREG | (mode & 07777));
+	caller_enter(&new.caller, new.gid);
+	file = open(tree_fd_path(dir_fd, path),
+		    (fi->flags & (CREATE_FLAGS | O_EXCL)) | O_TMPFILE | O_CLOEXEC, mode & 07777);
+	r = file < 0 ? -errno : 0;
+	caller_leave();
+	if (r == 0)
+		r = tree_stat(file, &st);
+	if (r == 0)
+		r = creation_finish(&new, file, mode, &st, &entry);
+	if (r == 0) {
+		/* Without a name only descriptors hold it: this pin until the kernel forgets it. */
+		r = node_unlinked(new.ov->nodes, file, &st);
+		if (r < 0)
+			node_forget(new.ov->nodes, entry.ino, 1);
+	}
+	if (r < 0)
+		ops_reply_error(req, "tmpfile", parent, r);
+	else
+		reply_created(req, &new, &entry, take_fd(&file), fi);
+}
+
+void ops_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const char *new_name)
+{
+	struct overlay *ov = ops_overlay(req);
+	AUTO_FD int fd = -1;
+	AUTO_FD int dir_fd = -1;
+	char path[TREE_FD_PATH_MAX];
+	struct fuse_entry_param entry;
+	struct node_info node, dir;
+	uint64_t exclude = 0;
+	struct stat st;
+	int r = tree_name_is_valid(new_name) ? node_open(ov->nodes, ino, &fd, &node) : -EINVAL;
+
+	if (r == 0)
+		r = node_open(ov->nodes, new_parent, &dir_fd, &dir);
+	/* Through the descriptor's path: it also finds files without a name, and needs no capability. */
+	if (r == 0 && linkat(AT_FDCWD, tree_fd_path(fd, path), dir_fd, new_name, AT_SYMLINK_FOLLOW) < 0)
+		r = -errno;
+	if (r == 0) {
+		node_relinked(ov->nodes, ino);
+		r = tree_stat(fd, &st);
+	}
+	if (r == 0) {
+		exclude = exclude_child(ov->options->exclude, dir.exclude, new_name, false);
+		if (ov->converger)
+			converge_moved(ov->converger, fd, &st, exclude);
+		r = tree_stat(fd, &st);
+	}
+	if (r == 0)
+		r = ops_entry(ov, fd, &st, exclude, &entry);
+	if (r < 0)
+		ops_reply_error(req, "link", ino, r);
+	else
+		ops_reply_entry(req, &entry);
+}
+
+/* After an operation that may have taken the last link of what @fd, pinned before, is open on. */
+static void note_unlinked(struct overlay *ov, int fd)
+{
+	struct stat st;
+
+	/* ext4 counts a removed directory's links to 0 too. */
+	if (fd >= 0 && tree_stat(fd, &st) == 0 && st.st_nlink == 0)
+		node_unlinked(ov->nodes, fd, &st);
+}
+
+static void remove_name(fuse_req_t req, fuse_ino_t parent, const char *name, int flags,
+			const char *op)
+{
+	struct overlay *ov = ops_overlay(req);
+	AUTO_FD int dir_fd = -1;
+	AUTO_FD int victim = -1;
+	struct node_info dir;
+	struct stat st;
+	int r = tree_name_is_valid(name) ? node_open(ov->nodes, parent, &dir_fd, &dir) : -EINVAL;
+
+	if (r == 0)
+		r = tree_pin(dir_fd, name, &victim, &st);
+	if (r == 0 && unlinkat(dir_fd, name, flags) < 0)
+		r = -errno;
+	if (r == 0)
+		note_unlinked(ov, victim);
+	ops_reply_error(req, op, parent, r);
+}
+
+void ops_unlink(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	remove_name(req, parent, name, 0, "unlink");
+}
+
+void ops_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
+{
+	remove_name(req, parent, name, AT_REMOVEDIR, "rmdir");
+}
+
+/* What moved into @dir as @name: its patterns anew, and the walker may have passed there already. */
+static void note_moved(struct overlay *ov, int fd, const struct node_info *dir, const char *name)
+{
+	struct node_info node;
+	struct stat st;
+	uint64_t exclude;
+
+	if (fd < 0 || tree_stat(fd, &st) < 0)
+		return;
+	exclude = exclude_child(ov->options->exclude, dir->exclude, name, S_ISDIR(st.st_mode));
+	if (node_find(ov->nodes, fd, &st, &node) == 0 && node.exclude != exclude) {
+		node_set_exclude(ov->nodes, node.id, exclude);
+		overlay_invalidate(ov, node.id);
+		/* Below a directory the kernel has names in its cache: looked up again, they are judged anew. */
+		if (S_ISDIR(st.st_mode))
+			overlay_invalidate_names(ov);
+	}
+	if (ov->converger)
+		converge_moved(ov->converger, fd, &st, exclude);
+}
+
+void ops_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t new_parent,
+		const char *new_name, unsigned int flags)
+{
+	struct overlay *ov = ops_overlay(req);
+	AUTO_FD int dir_fd = -1;
+	AUTO_FD int new_dir_fd = -1;
+	AUTO_FD int moved = -1;
+	AUTO_FD int victim = -1;
+	struct node_info dir, new_dir;
+	struct stat st;
+	int r = tree_name_is_valid(name) && tree_name_is_valid(new_name) ? 0 : -EINVAL;
+
+	if (r == 0)
+		r = node_open(ov->nodes, parent, &dir_fd, &dir);
+	if (r == 0)
+		r = node_open(ov->nodes, new_parent, &new_dir_fd, &new_dir);
+	if (r == 0)
+		r = tree_pin(dir_fd, name, &moved, &st);
+	if (r == 0) {
+		r = tree_pin(new_dir_fd, new_name, &victim, &st);
+		r = r == -ENOENT ? 0 : r;
+	}
+	if (r == 0 && renameat2(dir_fd, name, new_dir_fd, new_name, flags) < 0)
+		r = -errno;
+	if (r == 0) {
+		note_moved(ov, moved, &new_dir, new_name);
+		if (flags & RENAME_EXCHANGE)
+			note_moved(ov, victim, &dir, name);
+		else
+			note_unlinked(ov, victim);
+	}
+	ops_reply_error(req, "rename", parent, r);
+}

@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <linux/capability.h>
+#include <linux/limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/xattr.h>
+
+#include "fs/base/cleanup.h"
+#include "fs/ops.h"
+#include "fs/request.h"
+
+static const char ACCESS_ACL[] = "system.posix_acl_access";
+
+/* The run's marks are ours, not the volume's. */
+static bool is_hidden(const char *name)
+{
+	return strncmp(name, RUN_MARK_PREFIX, strlen(RUN_MARK_PREFIX)) == 0;
+}
+
+/* The value as shown: a pending file's ACL agrees with its shown mode. */
+static int get(struct overlay *ov, const struct node_info *node, int fd, const char *name,
+	       void *ret_value, size_t size, size_t *ret_len)
+{
+	char path[TREE_FD_PATH_MAX];
+	struct stat st;
+	ssize_t len;
+
+	if (is_hidden(name))
+		return -ENODATA;
+	len = getxattr(tree_fd_path(fd, path), name, ret_value, size);
+	if (len < 0)
+		return -errno;
+	if (size > 0 && strcmp(name, ACCESS_ACL) == 0 && tree_stat(fd, &st) == 0 &&
+	    run_is_pending(&ov->run, node, fd, &st)) {
+		present(&ov->options->rule, &st);
+		present_acl(st.st_mode, ret_value, (size_t)len);
+	}
+	*ret_len = (size_t)len;
+	return 0;
+}
+
+static void reply_value(fuse_req_t req, const char *op, fuse_ino_t ino, int r, const char *value,
+			size_t len, size_t size)
+{
+	if (r < 0)
+		ops_reply_error(req, op, ino, r);
+	else if (size == 0)
+		fuse_reply_xattr(req, len);
+	else if (len > size)
+		fuse_reply_err(req, ERANGE);
+	else
+		fuse_reply_buf(req, value, len);
+}
+
+void ops_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
+{
+	struct overlay *ov = ops_overlay(req);
+	AUTO_FREE char *value = malloc(size ? size : 1);
+	AUTO_FD int fd = -1;
+	struct node_info node;
+	size_t len = 0;
+	int r = value ? node_open(ov->nodes, ino, &fd, &node) : -ENOMEM;
+
+	if (r == 0)
+		r = get(ov, &node, fd, name, value, size, &len);
+	reply_value(req, "getxattr", ino, r, value, len, size);
+}
+
+/*
+ * Takes out of the list what the caller would not see on the lower tree: our marks, and trusted names
+ * without CAP_SYS_ADMIN (the lower file system has listed them for us).
+ */
+static size_t filter_list(char *list, size_t len, const struct caller *caller)
+{
+	static const char trusted[] = "trusted.";
+	size_t kept = 0;
+	int is_admin = -1; /* unknown: reading a process's status is not free */
+
+	for (size_t at = 0, n; at < len; at += n) {
+		n = strnlen(list + at, len - at - 1) + 1;
+		if (is_hidden(list + at))
+			continue;
+		if (strncmp(list + at, trusted, strlen(trusted)) == 0) {
+			if (is_admin < 0)
+				is_admin = caller_has_capability(caller, CAP_SYS_ADMIN);
+			if (!is_admin)
+				continue;
+		}
+		memmove(list + kept, list + at, n);
+		kept += n;
+	}
+	return kept;
+}
+
+void ops_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
+{
+	struct overlay *ov = ops_overlay(req);
+	AUTO_FREE char *list = malloc(XATTR_LIST_MAX);
+	AUTO_FD int fd = -1;
+	char path[TREE_FD_PATH_MAX];
+	struct caller caller;
+	struct node_info node;
+	ssize_t len = 0;
+	int r = list ? node_open(ov->nodes, ino, &fd, &node) : -ENOMEM;
+
+	if (r == 0) {
+		len = listxattr(tree_fd_path(fd, path), list, XATTR_LIST_MAX);
+		if (len < 0)
+			r = -errno;
+	}
+	if (r == 0 && len > 0) {
+		ops_caller(req, &caller);
+		len = (ssize_t)filter_list(list, (size_t)len, &caller);
+	}
+	reply_value(req, "listxattr", ino, r, list, (size_t)len, size);
+}
+
+/*
+ * Changes one attribute. An access ACL is ownership: the file is settled first, and afterwards
+ * set-group-ID goes where the kernel says so.
+ */
+static int change(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size,
+		  int flags, bool remove)
+{
+	struct overlay *ov = ops_overlay(req);
+	bool is_acl = strcmp(name, ACCESS_ACL) == 0;
+	AUTO_FD int fd = -1;
+	char path[TREE_FD_PATH_MAX];
+	struct node_info node;
+	struct stat st;
+	int r;
+
+	if (is_hidden(name))
+		return -EPERM;
+	r = node_open(ov->nodes, ino, &fd, &node);
+	if (r < 0)
+		return r;
+	node_lock(ov->nodes, node.ino);
+	r = tree_stat(fd, &st);
+	if (r == 0 && is_acl)
+		r = run_settle_changed(&ov->run, &node, fd, &st);
+	if (r == 0) {
+		tree_fd_path(fd, path);
+		r = remove ? removexattr(path, name) : setxattr(path, name, value, size, flags);
+		r = r < 0 ? -errno : 0;
+	}
+	if (r == 0 && is_acl && request_kills_acl_sgid() && tree_stat(fd, &st) == 0 &&
+	    st.st_mode & S_ISGID && chmod(path, st.st_mode & 07777 & ~(mode_t)S_ISGID) < 0)
+		r = -errno;
+	node_unlock(ov->nodes, node.ino);
+	return r;
+}
+
+void ops_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *value, size_t size,
+		  int flags)
+{
+	ops_reply_error(req, "setxattr", ino, change(req, ino, name, value, size, flags, false));
+}
+
+void ops_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name)
+{
+	ops_reply_error(req, "removexattr", ino, change(req, ino, name, NULL, 0, 0, true));
+}

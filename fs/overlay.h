@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FS_OVERLAY_H
+#define FS_OVERLAY_H
+
+/*
+ * overlay: everything one overlay server has; the struct that all of it hangs off.
+ *
+ * Made by server_main() in one thread before any other runs; after that the members are constant, or
+ * guarded as their own headers say.
+ */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "fs/caller.h"
+#include "fs/converge.h"
+#include "fs/gate.h"
+#include "fs/node.h"
+#include "fs/options.h"
+#include "fs/run.h"
+#include "fs/shared.h"
+#include "fs/tree.h"
+
+struct fuse_session;
+struct server_threads;
+
+struct overlay {
+	const struct overlay_options *options;
+	struct shared shared;
+	struct tree tree;
+	struct node_table *nodes;
+	struct run run;
+	struct converger *converger; /* NULL: nothing is ever written (virtual, none) */
+	struct gate gate;
+	struct fuse_session *session;
+	struct server_threads *threads; /* of session.c */
+	int device_fd;	/* of /dev/fuse */
+	int channel_fd; /* to the keeper: channel.h */
+	int proc_fd;	/* of /proc, for callers' status */
+	double entry_timeout, attr_timeout;	 /* seconds */
+	_Atomic bool has_passthrough; /* until the kernel first refuses a backing file */
+};
+
+/* overlay_invalidate: the kernel's cached attributes and ACL of a node are dropped. Never blocks on the tree. */
+void overlay_invalidate(struct overlay *ov, uint64_t node_id);
+
+/* overlay_note_idle: no file is open any more: the main thread may want to try the hand-off. */
+void overlay_note_idle(struct overlay *ov);
+
+/* overlay_invalidate_names: the kernel asks again for every name it has cached. */
+void overlay_invalidate_names(struct overlay *ov);
+
+#endif

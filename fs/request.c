@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/request.h"
+
+#include <linux/fuse.h>
+#include <string.h>
+
+#include "fs/base/parse.h"
+
+/* Newer than some distributions' linux/fuse.h; values of the kernel's uapi. */
+enum {
+	OPCODE_TMPFILE = 51,
+	EXTENSION_GROUPS = 32,
+	WRITE_KILL_SUIDGID = 1 << 2,
+	SETXATTR_ACL_KILL_SGID = 1 << 0,
+};
+#define INIT_CREATE_SUPP_GROUP (1ULL << 34)
+#define INIT_EXT (1u << 30)
+
+/* fuse_in_header with the field that older headers call padding. */
+struct in_header {
+	uint32_t len, opcode;
+	uint64_t unique, nodeid;
+	uint32_t uid, gid, pid;
+	uint16_t total_extlen; /* in units of 8 bytes */
+	uint16_t padding;
+};
+_Static_assert(sizeof(struct in_header) == sizeof(struct fuse_in_header), "same layout");
+
+struct extension_header {
+	uint32_t size, type;
+};
+
+/* The request that this thread serves. */
+static __thread const unsigned char *current;
+static __thread size_t current_len;
+
+static bool read_header(const void *bytes, size_t len, struct in_header *ret_header)
+{
+	if (len < sizeof(*ret_header))
+		return false;
+	memcpy(ret_header, bytes, sizeof(*ret_header));
+	return true;
+}
+
+void request_begin(const void *bytes, size_t len)
+{
+	current = bytes;
+	current_len = len;
+}
+
+bool request_opens_file(const void *bytes, size_t len, uint64_t *ret_node, uint32_t *ret_pid)
+{
+	struct in_header in;
+
+	if (!read_header(bytes, len, &in))
+		return false;
+	if (in.opcode != FUSE_OPEN && in.opcode != FUSE_CREATE && in.opcode != OPCODE_TMPFILE)
+		return false;
+	*ret_node = in.nodeid;
+	*ret_pid = in.pid;
+	return true;
+}
+
+uint64_t request_unique(const void *bytes, size_t len)
+{
+	struct in_header in;
+
+	return read_header(bytes, len, &in) ? in.unique : 0;
+}
+
+bool request_is_init(const void *bytes, size_t len)
+{
+	struct in_header in;
+
+	return read_header(bytes, len, &in) && in.opcode == FUSE_INIT;
+}
+
+gid_t request_supplementary_group(void)
+{
+	struct in_header in;
+	size_t at, end = current_len;
+
+	if (!read_header(current, current_len, &in) || in.total_extlen == 0)
+		return GID_UNSET;
+	if ((size_t)in.total_extlen * 8 > current_len - sizeof(in))
+		return GID_UNSET;
+	at = end - (size_t)in.total_extlen * 8;
+	while (at + sizeof(struct extension_header) <= end) {
+		struct extension_header ext;
+		uint32_t count, group;
+
+		memcpy(&ext, current + at, sizeof(ext));
+		if (ext.size < sizeof(ext) || ext.size > end - at)
+			return GID_UNSET;
+		if (ext.type == EXTENSION_GROUPS && ext.size >= sizeof(ext) + 2 * sizeof(uint32_t)) {
+			memcpy(&count, current + at + sizeof(ext), sizeof(count));
+			memcpy(&group, current + at + sizeof(ext) + sizeof(count), sizeof(group));
+			return count > 0 ? group : GID_UNSET;
+		}
+		at += (ext.size + 7) & ~(size_t)7;
+	}
+	return GID_UNSET;
+}
+
+bool request_kills_acl_sgid(void)
+{
+	struct in_header in;
+	uint32_t fields[4]; /* size, flags, setxattr_flags, padding */
+
+	if (!read_header(current, current_len, &in) || in.opcode != FUSE_SETXATTR ||
+	    current_len < sizeof(in) + sizeof(fields))
+		return false;
+	memcpy(fields, current + sizeof(in), sizeof(fields));
+	return fields[2] & SETXATTR_ACL_KILL_SGID;
+}
+
+bool request_kills_write_set_ids(void)
+{
+	struct in_header in;
+	struct fuse_write_in write_in;
+
+	if (!read_header(current, current_len, &in) || in.opcode != FUSE_WRITE ||
+	    current_len < sizeof(in) + sizeof(write_in))
+		return false;
+	memcpy(&write_in, current + sizeof(in), sizeof(write_in));
+	return write_in.write_flags & WRITE_KILL_SUIDGID;
+}
+
+size_t request_error_reply(uint64_t unique, int error, void *ret_reply)
+{
+	struct fuse_out_header out = { .len = sizeof(out), .error = -error, .unique = unique };
+
+	memcpy(ret_reply, &out, sizeof(out));
+	return sizeof(out);
+}
+
+bool request_patch_init_reply(const void *request, size_t request_len, void *io_reply,
+			      size_t reply_len)
+{
+	/* flags at 12 and flags2 at 32 of fuse_init_out; flags at 12 and flags2 at 16 of fuse_init_in. */
+	enum { OUT_FLAGS = 16 + 12, OUT_FLAGS2 = 16 + 32, IN_FLAGS = 40 + 12, IN_FLAGS2 = 40 + 16 };
+	const uint32_t wanted = INIT_CREATE_SUPP_GROUP >> 32;
+	unsigned char *reply = io_reply;
+	uint32_t offered, flags, flags2;
+
+	if (reply_len < OUT_FLAGS2 + sizeof(flags2))
+		return false;
+	if (request_len < IN_FLAGS2 + sizeof(offered))
+		return true; /* an old kernel: nothing to add */
+	memcpy(&flags, (const char *)request + IN_FLAGS, sizeof(flags));
+	if (!(flags & INIT_EXT))
+		return true;
+	memcpy(&offered, (const char *)request + IN_FLAGS2, sizeof(offered));
+	memcpy(&flags, reply + OUT_FLAGS, sizeof(flags));
+	memcpy(&flags2, reply + OUT_FLAGS2, sizeof(flags2));
+	flags |= INIT_EXT;
+	flags2 |= offered & wanted;
+	memcpy(reply + OUT_FLAGS, &flags, sizeof(flags));
+	memcpy(reply + OUT_FLAGS2, &flags2, sizeof(flags2));
+	return true;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FS_REQUEST_H
+#define FS_REQUEST_H
+
+/*
+ * request: the parts of a FUSE request that libfuse parses over or drops: the supplementary group that
+ * comes with creations (FUSE_CREATE_SUPP_GROUP), the set-group-ID flag of an ACL
+ * (FUSE_SETXATTR_ACL_KILL_SGID), the set-ID flag of a write (FUSE_WRITE_KILL_SUIDGID).
+ *
+ * The source of the bytes is the kernel, but every length is checked all the same. The request that a
+ * thread is serving is that thread's: request_begin() notes it, handlers ask while they run.
+ * Layouts: linux/fuse.h, protocol 7.31 and later.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+void request_begin(const void *bytes, size_t len);
+
+/* request_opens_file: whether the bytes are an OPEN, CREATE or TMPFILE; then *ret_node and *ret_pid. */
+bool request_opens_file(const void *bytes, size_t len, uint64_t *ret_node, uint32_t *ret_pid);
+
+/* request_unique: what a reply must name. */
+uint64_t request_unique(const void *bytes, size_t len);
+
+/* request_is_init */
+bool request_is_init(const void *bytes, size_t len);
+
+/* request_supplementary_group: the group of the extension, or GID_UNSET. */
+gid_t request_supplementary_group(void);
+
+bool request_kills_acl_sgid(void);
+bool request_kills_write_set_ids(void);
+
+/* request_reply_error: the bytes of an error reply: 16, into @ret_reply. */
+size_t request_error_reply(uint64_t unique, int error, void *ret_reply);
+
+/*
+ * request_patch_init_reply: adds to libfuse's INIT reply the features that it does not negotiate and we
+ * rely on, as far as the kernel's @request offers them. False when the bytes are not such a reply.
+ */
+bool request_patch_init_reply(const void *request, size_t request_len, void *io_reply,
+			      size_t reply_len);
+
+#endif

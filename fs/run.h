@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FS_RUN_H
+#define FS_RUN_H
+
+/*
+ * run: one application of ownership to the lower tree: which files are pending, which are settled.
+ *
+ * A file is settled, that is shown as it is on disk, when the run is over, when the policy leaves it
+ * out, when this run's server made it, or when a user changed its ownership in this run. The slots of
+ * the node table remember the last two while the keeper lives. For a run that may be resumed after the
+ * keeper is gone there is more: the run's mark on the inode (an extended attribute, written after the
+ * file was converged and before the user's change, so that the file system's own journal orders the
+ * three), a journal where such attributes are refused, and the birth time, which on the file system's
+ * own clock lies after the run's epoch.
+ *
+ * Lock rule: run_settle_* and run_is_pending are called with the inode's lock held where the answer is
+ * acted upon.
+ */
+
+#include <stdbool.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "fs/node.h"
+#include "fs/options.h"
+
+#define RUN_MARK "trusted.fsgroupfs.settled"
+#define RUN_MARK_PREFIX "trusted.fsgroupfs." /* names of ours: hidden in the view */
+
+struct run {
+	const struct overlay_options *options; /* borrowed */
+	struct shared *shared;
+	const struct tree *tree;
+	struct node_table *nodes;
+	bool resumed;	       /* files may be settled that the node table does not remember */
+	bool is_durable;       /* has an id: marks, journal */
+	struct timespec epoch; /* of the file system's clock; all zero: unknown */
+	int journal_fd;	       /* borrowed; -1: none */
+	pthread_mutex_t journal_lock;
+};
+
+/*
+ * run_start: sets *ret_run up; for the first server of a run finds the epoch (waits until the file
+ * system's clock has ticked, some milliseconds) and reads the journal. The texts of @options must be
+ * valid already.
+ * Returns 0, -EINVAL (the epoch's text), -EUCLEAN (journal), or -errno of the tree.
+ */
+int run_start(struct run *ret_run, const struct overlay_options *options, struct shared *shared,
+	      const struct tree *tree, struct node_table *nodes);
+
+/* run_is_over: everything is shown as it is on disk, for ever. */
+bool run_is_over(const struct run *run);
+
+/*
+ * run_is_pending: whether the inode @fd, whose node is @node, is to be shown by present() instead of as
+ * it is. May note in the table what it learnt from birth time or mark.
+ */
+bool run_is_pending(struct run *run, const struct node_info *node, int fd, const struct stat *real);
+
+/* run_show: *io_st, real attributes, becomes what the consumer sees. */
+void run_show(struct run *run, const struct node_info *node, int fd, struct stat *io_st);
+
+/* run_settle_created: @fd was just made through the overlay. */
+int run_settle_created(struct run *run, int fd, const struct stat *st);
+
+/*
+ * run_settle_changed: a user is about to change ownership, mode or ACL of @fd. A pending file is
+ * converged first; then it is marked. *io_node and *io_st are brought up to date.
+ * Returns 0, or the error that keeps the file from being converged, which is also the answer to the
+ * user's request; nothing of the user's change has happened then.
+ */
+int run_settle_changed(struct run *run, struct node_info *io_node, int fd, struct stat *io_st);
+
+/* run_unmark_void: removes marks of earlier runs from a file (not this run's). */
+void run_unmark_void(struct run *run, int fd);
+
+/* run_finish: the run is over: marks are removed, the table remembers no longer. */
+void run_finish(struct run *run);
+
+#endif

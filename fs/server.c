@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/server.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "fs/base/cleanup.h"
+#include "fs/base/log.h"
+#include "fs/channel.h"
+#include "fs/overlay.h"
+#include "fs/sandbox.h"
+#include "fs/session.h"
+
+/* Seconds; "exclusive": nobody but us changes the lower tree, so what the kernel knows stays true. */
+static const double TIMEOUT_EXCLUSIVE = 3600, TIMEOUT_SHARED = 1;
+
+struct server {
+	struct overlay ov;
+	atomic_bool walk_finished; /* set by the walker, taken by the main thread */
+	bool wants_handoff;	   /* converged, nothing forbids it but users */
+	bool is_recorded;	   /* the finished run is durably on record */
+	bool was_swapped;
+	bool was_refused; /* by the keeper, which then says when to try again */
+};
+
+static void set_state(struct server *s, enum overlay_state state, const char *reason)
+{
+	atomic_store(&s->ov.shared.header->state, state);
+	shared_set_reason(&s->ov.shared, reason);
+	channel_send(s->ov.channel_fd, CHANNEL_CHANGED, 0, NULL);
+}
+
+/* ---- from the walker's thread ---- */
+
+static void on_changed(void *context, uint64_t node_id)
+{
+	struct server *s = context;
+
+	/* What is shown stays the same but for ctime. */
+	if (node_id != 0)
+		overlay_invalidate(&s->ov, node_id);
+}
+
+static void on_finished(void *context)
+{
+	struct server *s = context;
+
+	atomic_store(&s->walk_finished, true);
+	session_poke(&s->ov);
+}
+
+/* ---- hand-off ---- */
+
+static void finish_hold(struct server *s, bool swapped)
+{
+	struct gate_request *parked = gate_finish(&s->ov.gate, swapped);
+
+	while (parked) {
+		struct gate_request *next = parked->next;
+
+		if (swapped)
+			session_answer_estale(&s->ov, parked->bytes, parked->len);
+		else
+			session_serve(&s->ov, parked->bytes, parked->len);
+		free(parked);
+		parked = next;
+	}
+}
+
+static void handle_message(struct server *s, const struct channel_message *message);
+
+/* Asks the keeper to swap and waits for its word. Opens are held. */
+static bool ask_for_swap(struct server *s, char ret_reason[256])
+{
+	struct channel_message answer;
+
+	snprintf(ret_reason, 256, "the keeper is gone");
+	if (channel_send(s->ov.channel_fd, CHANNEL_SWAP, 0, NULL) < 0)
+		return false;
+	while (channel_receive(s->ov.channel_fd, &answer) > 0) {
+		if (answer.kind == CHANNEL_SWAPPED)
+			return true;
+		if (answer.kind == CHANNEL_REFUSED) {
+			snprintf(ret_reason, 256, "%s", answer.text);
+			return false;
+		}
+		/* A TRY that crossed ours is being answered already. */
+		if (answer.kind != CHANNEL_TRY)
+			handle_message(s, &answer);
+	}
+	return false;
+}
+
+static void try_handoff(struct server *s)
+{
+	char reason[256];
+	uint64_t opens = node_opens(s->ov.nodes);
+	bool swapped = false;
+
+	if (!s->wants_handoff || s->was_swapped || s->was_refused || !s->is_recorded)
+		return;
+	if (opens == 0) {
+		gate_hold(&s->ov.gate);
+		opens = node_opens(s->ov.nodes);
+		if (opens == 0) {
+			swapped = ask_for_swap(s, reason);
+			s->was_refused = !swapped;
+		}
+		s->was_swapped = swapped;
+		finish_hold(s, swapped);
+	}
+	if (opens > 0)
+		snprintf(reason, sizeof(reason), "%llu open file%s", (unsigned long long)opens,
+			 opens == 1 ? "" : "s");
+	if (swapped)
+		set_state(s, OVERLAY_NATIVE, "");
+	else if (strcmp(reason, s->ov.shared.header->reason) != 0)
+		set_state(s, OVERLAY_CONVERGED, reason);
+}
+
+/* ---- the run ---- */
+
+static const char *describe_failures(struct server *s, char ret_reason[256])
+{
+	/* Written by this process, in a walk that has ended: as it stands in the shared memory. */
+	const struct shared_failure *failures = s->ov.shared.header->failures;
+	unsigned long long total = atomic_load(&s->ov.shared.header->failed);
+	size_t count = s->ov.shared.header->failure_count;
+	bool all_same = count > 0;
+
+	for (size_t i = 1; i < count; i++)
+		all_same = all_same && failures[i].error == failures[0].error;
+	if (all_same && failures[0].error == EPERM)
+		snprintf(ret_reason, 256, "%llu immutable file%s", total, total == 1 ? "" : "s");
+	else if (all_same && failures[0].error == EROFS)
+		snprintf(ret_reason, 256, "read-only file system");
+	else
+		snprintf(ret_reason, 256, "%llu file%s could not be changed%s%s", total,
+			 total == 1 ? "" : "s", all_same ? ": " : "",
+			 all_same ? strerror(failures[0].error) : "");
+	return ret_reason;
+}
+
+/* The walk reached the root: what is left decides what the volume is. */
+static void conclude(struct server *s)
+{
+	struct shared_header *h = s->ov.shared.header;
+	const struct overlay_options *o = s->ov.options;
+	char reason[256];
+
+	if (atomic_load(&h->failed) > 0) {
+		set_state(s, OVERLAY_CONVERGED, describe_failures(s, reason));
+		return;
+	}
+	/* Nothing is pending any more; the marks stay until the finished run is on record. */
+	atomic_store(&h->run_over, 1);
+	if (o->run_id[0] == '\0') {
+		run_finish(&s->ov.run);
+		s->is_recorded = true;
+	}
+	if (atomic_load(&h->excluded) > 0) {
+		set_state(s, OVERLAY_CONVERGED, "excluded paths");
+		return;
+	}
+	if (!o->handoff) {
+		set_state(s, OVERLAY_CONVERGED, "hand-off is off");
+		return;
+	}
+	s->wants_handoff = true;
+	set_state(s, OVERLAY_CONVERGED, "");
+	try_handoff(s);
+}
+
+/* "Converge now": a walk that is paused or throttled goes on, one that left failures begins again. */
+static void converge_now(struct server *s)
+{
+	struct shared_header *h = s->ov.shared.header;
+	int r;
+
+	if (!s->ov.converger)
+		return;
+	converge_wake(s->ov.converger);
+	if (!atomic_load(&h->walk_done) || atomic_load(&h->failed) == 0)
+		return;
+	converge_stop(s->ov.converger);
+	atomic_store(&h->walk_done, 0);
+	set_state(s, OVERLAY_CONVERGING, "");
+	r = converge_start(s->ov.converger);
+	if (r < 0)
+		set_state(s, OVERLAY_CONVERGED, strerror(-r));
+}
+
+static void handle_message(struct server *s, const struct channel_message *message)
+{
+	switch (message->kind) {
+	case CHANNEL_CONTROLS:
+		if (s->ov.converger)
+			converge_wake(s->ov.converger);
+		break;
+	case CHANNEL_CONVERGE:
+		converge_now(s);
+		break;
+	case CHANNEL_FINISHED:
+		if (run_is_over(&s->ov.run) && !s->is_recorded) {
+			run_finish(&s->ov.run);
+			s->is_recorded = true;
+		}
+		try_handoff(s);
+		break;
+	case CHANNEL_TRY:
+		s->was_refused = false;
+		try_handoff(s);
+		break;
+	default:
+		log_line(LOG_WARNING, "channel", "unexpected message %u (ignoring)", message->kind);
+	}
+}
+
+/* ---- start ---- */
+
+/* What there is to do decides the first state; *ret_walk: a walker is needed. */
+static void choose_first_state(struct server *s, bool *ret_walk)
+{
+	struct overlay *ov = &s->ov;
+	const struct overlay_options *o = ov->options;
+	struct stat root;
+
+	*ret_walk = false;
+	if (o->ownership != OWNERSHIP_CONVERGE) {
+		set_state(s, OVERLAY_VIRTUAL, o->ownership == OWNERSHIP_NONE ? "ownership=none" :
+					      o->rule.read_only		      ? "read-only" :
+										"ownership=virtual");
+		return;
+	}
+	if (o->policy == POLICY_ON_ROOT_MISMATCH && tree_stat(ov->tree.root_fd, &root) == 0 &&
+	    present_root_matches(&o->rule, &root)) {
+		atomic_store(&ov->shared.header->walk_done, 1);
+		atomic_store(&s->walk_finished, true);
+		set_state(s, OVERLAY_CONVERGED, "");
+		session_poke(ov);
+		return;
+	}
+	*ret_walk = true;
+	set_state(s, o->paused ? OVERLAY_PRESENTED : OVERLAY_CONVERGING, "");
+}
+
+static int prepare(struct server *s, const struct overlay_options *options,
+		   const struct server_fds *fds, const char **ret_step)
+{
+	struct overlay *ov = &s->ov;
+	bool exclusive = options->coherence == COHERENCE_EXCLUSIVE &&
+			 options->ownership != OWNERSHIP_VIRTUAL;
+	const struct converge_events events = { on_changed, on_finished, s };
+	int root_fd = -1, r;
+
+	ov->options = options;
+	ov->device_fd = fds->device;
+	ov->channel_fd = fds->channel;
+	ov->entry_timeout = ov->attr_timeout = exclusive ? TIMEOUT_EXCLUSIVE : TIMEOUT_SHARED;
+	gate_init(&ov->gate);
+	prctl(PR_SET_NAME, "fsgroupfs-srv");
+
+	*ret_step = "shared memory";
+	r = shared_attach(fds->shared, &ov->shared);
+	if (r < 0)
+		return r;
+	r = sandbox_enter(fds->lower, &ov->proc_fd, &root_fd, ret_step);
+	close(fds->lower);
+	if (r < 0)
+		return r;
+	r = sandbox_drop_capabilities(ret_step);
+	if (r < 0)
+		return r;
+	*ret_step = "lower tree";
+	r = tree_init(root_fd, &ov->tree);
+	if (r < 0)
+		return r;
+	*ret_step = "node table";
+	r = node_table_new(&ov->shared, &ov->tree, exclude_root(options->exclude), &ov->nodes);
+	if (r < 0)
+		return r;
+	*ret_step = "run";
+	r = run_start(&ov->run, options, &ov->shared, &ov->tree, ov->nodes);
+	if (r == 0 && options->ownership == OWNERSHIP_CONVERGE)
+		r = converge_new(&ov->run, &events, &ov->converger);
+	if (r < 0)
+		return r;
+	*ret_step = "session";
+	r = session_open(ov);
+	if (r < 0)
+		return r;
+	return sandbox_lock(ret_step);
+}
+
+/* Waits for the keeper to mount the overlay, and answers INIT. */
+static int connect_kernel(struct server *s, const char **ret_step)
+{
+	struct channel_message message;
+	int r;
+
+	*ret_step = "keeper";
+	r = channel_send(s->ov.channel_fd, CHANNEL_PREPARED, 0, NULL);
+	if (r < 0)
+		return r;
+	r = channel_receive(s->ov.channel_fd, &message);
+	if (r <= 0 || message.kind != CHANNEL_MOUNTED)
+		return r < 0 ? r : -ECONNRESET;
+	*ret_step = "INIT";
+	return session_answer_init(&s->ov);
+}
+
+static void serve(struct server *s)
+{
+	struct pollfd fds[] = {
+		{ .fd = session_event_fd(&s->ov), .events = POLLIN },
+		{ .fd = s->ov.channel_fd, .events = POLLIN },
+	};
+
+	while (!session_has_ended(&s->ov)) {
+		struct channel_message message;
+
+		if (poll(fds, ARRAY_SIZE(fds), -1) < 0)
+			continue;
+		if (fds[0].revents) {
+			uint64_t count;
+
+			if (read(fds[0].fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+				log_line(LOG_WARNING, "serve", "eventfd: %m");
+			if (atomic_exchange(&s->walk_finished, false))
+				conclude(s);
+			else
+				try_handoff(s);
+		}
+		if (fds[1].revents) {
+			if (channel_receive(s->ov.channel_fd, &message) > 0) {
+				handle_message(s, &message);
+			} else {
+				log_line(LOG_WARNING, "serve", "the keeper is gone; serving on");
+				fds[1].fd = -1;
+			}
+		}
+	}
+}
+
+int server_main(const struct overlay_options *options, const struct server_fds *fds)
+{
+	AUTO_FREE struct server *s = calloc(1, sizeof(*s));
+	const char *step = "memory";
+	bool must_walk = false;
+	int r = s ? prepare(s, options, fds, &step) : -ENOMEM;
+
+	if (r == 0)
+		r = connect_kernel(s, &step);
+	if (r == 0) {
+		choose_first_state(s, &must_walk);
+		session_run(&s->ov);
+		step = "converger";
+		if (must_walk)
+			r = converge_start(s->ov.converger);
+	}
+	if (r < 0) {
+		channel_send(fds->channel, CHANNEL_FAILED, -r, step);
+		return EXIT_FAILURE;
+	}
+	channel_send(fds->channel, CHANNEL_READY, 0, NULL);
+	serve(s);
+	converge_stop(s->ov.converger);
+	session_close(&s->ov);
+	converge_free(s->ov.converger);
+	node_table_free(s->ov.nodes);
+	tree_fini(&s->ov.tree);
+	shared_fini(&s->ov.shared);
+	return EXIT_SUCCESS;
+}

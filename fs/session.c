@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/session.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "fs/base/cleanup.h"
+#include "fs/base/log.h"
+#include "fs/ops.h"
+#include "fs/request.h"
+
+enum { THREADS_MAX = 64, INIT_READ_BYTES = 1 << 20 };
+
+struct server_threads {
+	pthread_t ids[THREADS_MAX];
+	unsigned count;
+	pthread_barrier_t gate; /* passed by every thread and the main one: twice */
+	int event_fd;
+	int init_fds[2]; /* libfuse answers INIT on the second; it owns that one */
+	atomic_bool ended;
+};
+
+static void want(struct fuse_conn_info *conn, uint64_t capability)
+{
+	/* What the kernel does not offer is not fatal: libfuse and we have the slower way. */
+	if (!fuse_set_feature_flag(conn, capability))
+		log_line(LOG_DEBUG, "init", "feature %#llx is not offered",
+			 (unsigned long long)capability);
+}
+
+/* How many layers of stacked file systems may lie below us: the kernel's count, less one. */
+static unsigned backing_depth(const struct overlay *ov)
+{
+	struct statfs st;
+
+	return fstatfs(ov->tree.mount_fd, &st) == 0 &&
+			       (st.f_type == OVERLAYFS_SUPER_MAGIC || st.f_type == FUSE_SUPER_MAGIC) ?
+		       1 :
+		       0;
+}
+
+static void on_init(void *userdata, struct fuse_conn_info *conn)
+{
+	struct overlay *ov = userdata;
+
+	want(conn, FUSE_CAP_HANDLE_KILLPRIV_V2);
+	want(conn, FUSE_CAP_POSIX_ACL);
+	want(conn, FUSE_CAP_DONT_MASK);
+	want(conn, FUSE_CAP_PARALLEL_DIROPS);
+	want(conn, FUSE_CAP_EXPORT_SUPPORT);
+	want(conn, FUSE_CAP_CACHE_SYMLINKS);
+	want(conn, FUSE_CAP_SETXATTR_EXT);
+	want(conn, FUSE_CAP_READDIRPLUS);
+	want(conn, FUSE_CAP_READDIRPLUS_AUTO);
+	/* Requests are wanted as bytes in memory (request.h); a kept one may be served twice. */
+	fuse_unset_feature_flag(conn, FUSE_CAP_SPLICE_READ);
+	fuse_unset_feature_flag(conn, FUSE_CAP_SPLICE_WRITE);
+	fuse_unset_feature_flag(conn, FUSE_CAP_SPLICE_MOVE);
+	fuse_unset_feature_flag(conn, FUSE_CAP_WRITEBACK_CACHE);
+	conn->max_backing_stack_depth = backing_depth(ov);
+	if (fuse_set_feature_flag(conn, FUSE_CAP_PASSTHROUGH)) {
+		atomic_store(&ov->has_passthrough, true);
+	} else {
+		atomic_store(&ov->shared.header->data_path_cached, 1);
+	}
+	conn->time_gran = 1;
+}
+
+static const struct fuse_lowlevel_ops operations = {
+	.init = on_init,
+	.lookup = ops_lookup,
+	.forget = ops_forget,
+	.forget_multi = ops_forget_multi,
+	.getattr = ops_getattr,
+	.setattr = ops_setattr,
+	.readlink = ops_readlink,
+	.mknod = ops_mknod,
+	.mkdir = ops_mkdir,
+	.unlink = ops_unlink,
+	.rmdir = ops_rmdir,
+	.symlink = ops_symlink,
+	.rename = ops_rename,
+	.link = ops_link,
+	.open = ops_open,
+	.read = ops_read,
+	.write = ops_write,
+	.release = ops_release,
+	.fsync = ops_fsync,
+	.opendir = ops_opendir,
+	.readdir = ops_readdir,
+	.readdirplus = ops_readdirplus,
+	.fsyncdir = ops_fsync,
+	.statfs = ops_statfs,
+	.setxattr = ops_setxattr,
+	.getxattr = ops_getxattr,
+	.listxattr = ops_listxattr,
+	.removexattr = ops_removexattr,
+	.create = ops_create,
+	.ioctl = ops_ioctl,
+	.fallocate = ops_fallocate,
+	.copy_file_range = ops_copy_file_range,
+	.lseek = ops_lseek,
+	.tmpfile = ops_tmpfile,
+	/* No flush (nothing is buffered), no access (default_permissions), no locks (the kernel's own). */
+};
+
+void session_serve(struct overlay *ov, void *bytes, size_t len)
+{
+	struct fuse_buf buf = { .mem = bytes, .size = len };
+	bool opens;
+	uint64_t node = 0;
+	uint32_t pid = 0;
+
+	opens = request_opens_file(bytes, len, &node, &pid);
+	if (opens) {
+		enum gate_verdict verdict = gate_enter(&ov->gate, node, pid, bytes, len);
+
+		if (verdict == GATE_ANSWER_ESTALE)
+			session_answer_estale(ov, bytes, len);
+		if (verdict != GATE_SERVE)
+			return;
+	}
+	request_begin(bytes, len);
+	fuse_session_process_buf(ov->session, &buf);
+	if (opens)
+		gate_leave(&ov->gate);
+}
+
+void session_answer_estale(struct overlay *ov, const void *bytes, size_t len)
+{
+	char reply[64];
+	size_t n = request_error_reply(request_unique(bytes, len), ESTALE, reply);
+
+	/* -ENOENT: the caller was interrupted meanwhile and no longer waits. */
+	if (write(ov->device_fd, reply, n) < 0 && errno != ENOENT)
+		log_line(LOG_WARNING, "handoff", "answer to a held open: %m");
+}
+
+static void *serve_requests(void *argument)
+{
+	struct overlay *ov = argument;
+	struct server_threads *threads = ov->threads;
+	struct fuse_buf buf = { .mem = NULL };
+
+	/* umask is the thread's own, for creations as the caller. */
+	if (unshare(CLONE_FS) < 0)
+		log_line(LOG_ERROR, "start", "own fs_struct of a thread: %m");
+	pthread_barrier_wait(&threads->gate); /* the sandbox may be locked now */
+	pthread_barrier_wait(&threads->gate); /* INIT is answered */
+	while (!fuse_session_exited(ov->session)) {
+		int n = fuse_session_receive_buf(ov->session, &buf);
+
+		if (n == -EINTR || n == -EAGAIN)
+			continue;
+		if (n <= 0)
+			break;
+		session_serve(ov, buf.mem, (size_t)n);
+	}
+	free(buf.mem);
+	fuse_session_exit(ov->session);
+	atomic_store(&threads->ended, true);
+	session_poke(ov);
+	return NULL;
+}
+
+static unsigned thread_count(void)
+{
+	cpu_set_t cpus;
+	int n = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
+
+	/* One that waits for the disk must not stop the others. */
+	if (n < 2)
+		n = 2;
+	return n > THREADS_MAX ? THREADS_MAX : (unsigned)n;
+}
+
+int session_open(struct overlay *ov)
+{
+	char *argv[] = { "fsgroupfs", NULL };
+	struct fuse_args args = FUSE_ARGS_INIT(1, argv);
+	struct server_threads *threads = calloc(1, sizeof(*threads));
+	char mountpoint[32];
+
+	if (!threads)
+		return -ENOMEM;
+	ov->threads = threads;
+	threads->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (threads->event_fd < 0)
+		return -errno;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, threads->init_fds) < 0)
+		return -errno;
+	ov->session = fuse_session_new(&args, &operations, sizeof(operations), ov);
+	if (!ov->session)
+		return -ENOMEM;
+	snprintf(mountpoint, sizeof(mountpoint), "/dev/fd/%d", threads->init_fds[1]);
+	if (fuse_session_mount(ov->session, mountpoint) != 0)
+		return -EIO;
+	threads->count = thread_count();
+	pthread_barrier_init(&threads->gate, NULL, threads->count + 1);
+	for (unsigned i = 0; i < threads->count; i++) {
+		int r = pthread_create(&threads->ids[i], NULL, serve_requests, ov);
+
+		if (r != 0)
+			return -r;
+	}
+	pthread_barrier_wait(&threads->gate);
+	return 0;
+}
+
+void session_run(struct overlay *ov)
+{
+	pthread_barrier_wait(&ov->threads->gate);
+}
+
+int session_event_fd(const struct overlay *ov)
+{
+	return ov->threads->event_fd;
+}
+
+void session_poke(struct overlay *ov)
+{
+	const uint64_t one = 1;
+	ssize_t n = write(ov->threads->event_fd, &one, sizeof(one));
+
+	(void)n; /* a full counter is readable all the same */
+}
+
+bool session_has_ended(const struct overlay *ov)
+{
+	return atomic_load(&ov->threads->ended);
+}
+
+void session_close(struct overlay *ov)
+{
+	for (unsigned i = 0; i < ov->threads->count; i++)
+		pthread_join(ov->threads->ids[i], NULL);
+	fuse_session_destroy(ov->session);
+	ov->session = NULL;
+	close(ov->threads->event_fd);
+	free(ov->threads);
+	ov->threads = NULL;
+}
+
+/* Lets libfuse answer @request on a socket; its bytes go to @ret_reply. */
+static ssize_t answer_on_socket(struct overlay *ov, int socket, const void *request, size_t len,
+				void *ret_reply, size_t size)
+{
+	struct fuse_buf buf = { .mem = (void *)request, .size = len };
+	ssize_t n;
+
+	request_begin(request, len);
+	fuse_session_process_buf(ov->session, &buf);
+	n = recv(socket, ret_reply, size, MSG_DONTWAIT);
+	return n < 0 ? -errno : n;
+}
+
+int session_answer_init(struct overlay *ov)
+{
+	struct shared_header *h = ov->shared.header;
+	AUTO_FREE unsigned char *request = malloc(INIT_READ_BYTES);
+	unsigned char reply[SHARED_INIT_MAX];
+	AUTO_FD int ours = take_fd(&ov->threads->init_fds[0]);
+	ssize_t len, n;
+
+	if (!request)
+		return -ENOMEM;
+	len = read(ov->device_fd, request, INIT_READ_BYTES);
+	if (len < 0)
+		return -errno;
+	if (!request_is_init(request, (size_t)len) || len > SHARED_INIT_MAX)
+		return -EPROTO;
+	n = answer_on_socket(ov, ours, request, (size_t)len, reply, sizeof(reply));
+	if (n < 0)
+		return (int)n;
+	if (!request_patch_init_reply(request, (size_t)len, reply, (size_t)n))
+		return -EPROTO;
+	memcpy(h->init_request, request, (size_t)len);
+	memcpy(h->init_reply, reply, (size_t)n);
+	h->init_request_len = (uint32_t)len;
+	h->init_reply_len = (uint32_t)n;
+	if (write(ov->device_fd, reply, (size_t)n) != n)
+		return -errno;
+	/* The device takes the socket's place: from now on the session speaks with the kernel. */
+	if (dup3(ov->device_fd, ov->threads->init_fds[1], O_CLOEXEC) < 0)
+		return -errno;
+	return 0;
+}
+
+void overlay_invalidate(struct overlay *ov, uint64_t node_id)
+{
+	/* Attributes and ACL only; -ENOENT: not cached. */
+	fuse_lowlevel_notify_inval_inode(ov->session, node_id, -1, 0);
+}
+
+void overlay_note_idle(struct overlay *ov)
+{
+	if (atomic_load(&ov->shared.header->state) == OVERLAY_CONVERGED)
+		session_poke(ov);
+}
+
+void overlay_invalidate_names(struct overlay *ov)
+{
+	/* Kernels before 6.16 do not know it: there the names time out. */
+	fuse_lowlevel_notify_increment_epoch(ov->session);
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FS_SESSION_H
+#define FS_SESSION_H
+
+/*
+ * session: the FUSE connection of one server: INIT, the threads that read requests, the hand-off gate.
+ *
+ * Knows libfuse. INIT is answered by libfuse on a socket pair, the answer is completed and kept in the
+ * shared memory, and then the device takes the socket's place: so a later server can bring its libfuse
+ * to the same state from the kept bytes without a word to the kernel.
+ */
+
+#include "fs/overlay.h"
+
+/*
+ * session_open: makes ov->session and its threads, which wait. Needs ov->device_fd; the overlay is not
+ * mounted yet. 0 or -errno.
+ */
+int session_open(struct overlay *ov);
+
+/*
+ * session_answer_init: reads INIT from the device (blocks until the overlay is mounted) and answers it.
+ * 0, -EPROTO (not what was expected), or -errno.
+ */
+int session_answer_init(struct overlay *ov);
+
+/* session_run: lets the threads go. */
+void session_run(struct overlay *ov);
+
+/* session_event_fd: an eventfd that is readable after session_poke() and at the connection's end. */
+int session_event_fd(const struct overlay *ov);
+void session_poke(struct overlay *ov);
+bool session_has_ended(const struct overlay *ov);
+
+/* session_serve: one request, as bytes, in this thread. */
+void session_serve(struct overlay *ov, void *bytes, size_t len);
+
+/* session_answer_estale: the answer to a parked open after the swap. */
+void session_answer_estale(struct overlay *ov, const void *bytes, size_t len);
+
+/* session_close: waits for the threads; only after the connection has ended. */
+void session_close(struct overlay *ov);
+
+#endif

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FS_SHARED_H
+#define FS_SHARED_H
+
+/*
+ * shared: the memory that a keeper and its server share, and that outlives the server.
+ *
+ * One memfd: a header (INIT as received and answered, controls, progress, failures) and the slots of
+ * the node table. The keeper holds the descriptor; it reads controls and progress and never follows
+ * what the server wrote beyond fixed-size fields. The server grows the slot area. Everything in here
+ * is plain data of fixed size: no pointers, no locks (those are the server process's own).
+ *
+ * Scalars are read and written with the C11 atomics of their declaration; texts by one writer (named
+ * at the field) under a sequence counter.
+ */
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define SHARED_MAGIC 0x46534746u /* "FSGF" */
+#define SHARED_LAYOUT 1
+
+#define SHARED_INIT_MAX 512	/* bytes of an INIT request or reply; the kernel's is 104 */
+#define SHARED_FAILURES_MAX 100 /* interface.md: at most 100 are listed */
+#define SHARED_PATH_MAX 496	/* of a failure; longer paths are cut at the front */
+#define NODE_HANDLE_MAX 56	/* longer handles: the inode is pinned by a descriptor instead */
+#define NODE_SLOTS_MAX (1u << 27)
+
+/* What the overlay is doing; the names are those of interface.md. */
+enum overlay_state {
+	OVERLAY_STARTING,
+	OVERLAY_PRESENTED,
+	OVERLAY_CONVERGING,
+	OVERLAY_CONVERGED,
+	OVERLAY_NATIVE,
+	OVERLAY_VIRTUAL,
+};
+
+enum node_flags {
+	NODE_USED = 1 << 0,
+	NODE_SETTLED = 1 << 1, /* made or changed by a user in this run; the slot stays until the run ends */
+	NODE_MARKED = 1 << 2,  /* carries the run's mark on the inode, to be removed after the run */
+	NODE_WRITTEN = 1 << 3, /* was opened for writing in passthrough: its attributes are never cached */
+	NODE_PASSTHROUGH = 1 << 4, /* its opens go through backing_id */
+	NODE_DIRECTORY = 1 << 5,
+	NODE_KEYED = 1 << 6, /* handle holds device and inode number, not a file handle */
+	NODE_UNLINKED = 1 << 7, /* the last link is gone; pinned until the kernel forgets it */
+};
+
+/* One inode that the kernel knows, or that a run must remember. 112 bytes. */
+struct node_slot {
+	uint32_t generation; /* of the slot; node id = generation << 32 | index */
+	uint32_t flags;
+	uint64_t nlookup;
+	uint64_t ino;	  /* on the lower tree; selects the inode lock */
+	uint64_t exclude; /* pattern positions that can still match below (exclude.h) */
+	uint32_t nopen;
+	int32_t backing_id; /* of the kernel, > 0 while NODE_PASSTHROUGH */
+	uint32_t next_free;
+	int32_t handle_type;
+	uint32_t handle_len;
+	uint32_t spare;
+	unsigned char handle[NODE_HANDLE_MAX];
+};
+
+struct shared_failure {
+	int32_t error; /* errno, positive */
+	char path[SHARED_PATH_MAX]; /* relative to the volume; bytes of the tree, not quoted */
+	uint32_t spare[3];
+};
+
+struct shared_header {
+	uint32_t magic, layout;
+
+	/* Written once by the first server, before it answers INIT. */
+	uint32_t init_request_len, init_reply_len;
+	unsigned char init_request[SHARED_INIT_MAX], init_reply[SHARED_INIT_MAX];
+
+	/* Controls: written by the keeper. */
+	_Atomic uint32_t paused;
+	_Atomic uint64_t converge_rate; /* files a second, 0: no limit */
+
+	/* Progress: written by the server. */
+	_Atomic uint32_t state; /* enum overlay_state */
+	_Atomic uint32_t data_path_cached; /* 1: file data goes through the page cache of the overlay */
+	_Atomic uint32_t walk_done;	   /* the walk reached the root */
+	_Atomic uint32_t run_over;	   /* every file is shown as it is on disk */
+	_Atomic uint64_t seen, changed, correct, excluded, failed, total, rate;
+	_Atomic uint32_t text_seq; /* odd while the server writes reason or failures */
+	char reason[256];
+	uint32_t failure_count;
+	struct shared_failure failures[SHARED_FAILURES_MAX];
+	char epoch[40]; /* "seconds.nanoseconds", empty: unknown */
+
+	/* The node table: owned by the server. */
+	uint32_t slot_count; /* slots in use or free, from index 0 */
+	uint32_t free_head;  /* 0: none */
+};
+
+struct shared {
+	int fd;
+	struct shared_header *header;
+	struct node_slot *slots; /* an array of NODE_SLOTS_MAX, of which slot_capacity are backed by memory */
+	uint32_t slot_capacity;
+};
+
+/* shared_create: a new memfd with an empty header. 0 or -errno. */
+int shared_create(struct shared *ret_shared);
+
+/*
+ * shared_attach: maps @fd, which is taken over on success.
+ * Returns 0, -EPROTO (another layout), or -errno.
+ */
+int shared_attach(int fd, struct shared *ret_shared);
+void shared_fini(struct shared *s);
+
+/* shared_grow: backs at least @slots slots with memory. 0, -ENOSPC (NODE_SLOTS_MAX) or -errno. */
+int shared_grow(struct shared *s, uint32_t slots);
+
+/* shared_set_reason, shared_add_failure: by the server only, one thread at a time. */
+void shared_set_reason(struct shared *s, const char *reason);
+void shared_add_failure(struct shared *s, const char *path, int error);
+void shared_clear_failures(struct shared *s);
+
+/*
+ * shared_get_texts: a consistent copy of reason and failures.
+ * @ret_failures: SHARED_FAILURES_MAX elements. Every text is NUL-terminated whatever the server wrote.
+ * Returns how many failures there are.
+ */
+size_t shared_get_texts(const struct shared *s, char ret_reason[256],
+			struct shared_failure *ret_failures);
+
+#endif

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/tree.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fs/base/cleanup.h"
+
+struct handle_buffer {
+	struct file_handle head;
+	unsigned char bytes[NODE_HANDLE_MAX];
+};
+
+static int make_handle(int fd, struct handle_buffer *ret_handle)
+{
+	int mount_id;
+
+	ret_handle->head.handle_bytes = NODE_HANDLE_MAX;
+	if (name_to_handle_at(fd, "", &ret_handle->head, &mount_id, AT_EMPTY_PATH) < 0)
+		return -errno;
+	return 0;
+}
+
+/* Handles must not only be made but also opened: in a user namespace the second is refused. */
+static bool probe_handles(const struct tree *t)
+{
+	struct handle_buffer handle;
+	AUTO_FD int fd = -1;
+
+	if (make_handle(t->root_fd, &handle) < 0)
+		return false;
+	fd = open_by_handle_at(t->mount_fd, &handle.head, O_PATH | O_CLOEXEC);
+	return fd >= 0;
+}
+
+int tree_init(int root_fd, struct tree *ret_tree)
+{
+	struct tree t = { .root_fd = root_fd, .mount_fd = -1 };
+	struct timespec btime;
+	char path[TREE_FD_PATH_MAX];
+
+	t.mount_fd = open(tree_fd_path(root_fd, path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (t.mount_fd < 0) {
+		int r = -errno;
+
+		tree_fini(&t);
+		return r;
+	}
+	t.has_handles = probe_handles(&t);
+	t.has_btime = tree_btime(root_fd, &btime) == 0;
+	*ret_tree = t;
+	return 0;
+}
+
+void tree_fini(struct tree *t)
+{
+	cleanup_fd(&t->root_fd);
+	cleanup_fd(&t->mount_fd);
+}
+
+bool tree_name_is_valid(const char *name)
+{
+	size_t len = strlen(name);
+
+	if (len == 0 || len > TREE_NAME_MAX || strchr(name, '/'))
+		return false;
+	return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
+}
+
+const char *tree_fd_path(int fd, char ret_path[TREE_FD_PATH_MAX])
+{
+	snprintf(ret_path, TREE_FD_PATH_MAX, TREE_FD_DIR "/%d", fd);
+	return ret_path;
+}
+
+int tree_pin(int dir_fd, const char *name, int *ret_fd, struct stat *ret_st)
+{
+	AUTO_FD int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	r = tree_stat(fd, ret_st);
+	if (r < 0)
+		return r;
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+int tree_stat(int fd, struct stat *ret_st)
+{
+	if (fstatat(fd, "", ret_st, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	return 0;
+}
+
+int tree_btime(int fd, struct timespec *ret_btime)
+{
+	struct statx stx;
+
+	if (statx(fd, "", AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, STATX_BTIME, &stx) < 0)
+		return -errno;
+	if (!(stx.stx_mask & STATX_BTIME) || (stx.stx_btime.tv_sec == 0 && stx.stx_btime.tv_nsec == 0))
+		return -ENODATA;
+	ret_btime->tv_sec = stx.stx_btime.tv_sec;
+	ret_btime->tv_nsec = stx.stx_btime.tv_nsec;
+	return 0;
+}
+
+int tree_key_get(const struct tree *t, int fd, const struct stat *st, struct tree_key *ret_key)
+{
+	struct handle_buffer handle;
+	const uint64_t identity[2] = { st->st_dev, st->st_ino };
+
+	memset(ret_key, 0, sizeof(*ret_key));
+	if (t->has_handles && make_handle(fd, &handle) == 0) {
+		ret_key->is_handle = true;
+		ret_key->type = handle.head.handle_type;
+		ret_key->len = handle.head.handle_bytes;
+		memcpy(ret_key->bytes, handle.head.f_handle, ret_key->len);
+		return 0;
+	}
+	ret_key->len = sizeof(identity);
+	memcpy(ret_key->bytes, identity, sizeof(identity));
+	return 0;
+}
+
+int tree_open_handle(const struct tree *t, const struct tree_key *key, int *ret_fd)
+{
+	struct handle_buffer handle = { .head = { .handle_bytes = key->len, .handle_type = key->type } };
+	int fd;
+
+	if (!key->is_handle || key->len > NODE_HANDLE_MAX)
+		return -ESTALE;
+	memcpy(handle.head.f_handle, key->bytes, key->len);
+	fd = open_by_handle_at(t->mount_fd, &handle.head, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	*ret_fd = fd;
+	return 0;
+}
+
+int tree_reopen(int fd, mode_t type, int flags, int *ret_fd)
+{
+	char path[TREE_FD_PATH_MAX];
+	int opened;
+
+	if (!S_ISREG(type) && !S_ISDIR(type))
+		return -ENXIO;
+	opened = open(tree_fd_path(fd, path), (flags & ~(O_CREAT | O_EXCL | O_NOFOLLOW)) | O_CLOEXEC);
+	if (opened < 0)
+		return -errno;
+	*ret_fd = opened;
+	return 0;
+}
+
+int tree_probe_clock(const struct tree *t, struct timespec *ret_now)
+{
+	char path[TREE_FD_PATH_MAX];
+	AUTO_FD int fd = open(tree_fd_path(t->root_fd, path), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		return -errno;
+	return tree_btime(fd, ret_now);
+}

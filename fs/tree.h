@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FS_TREE_H
+#define FS_TREE_H
+
+/*
+ * tree: the system calls on the lower tree, all of them by descriptor and one name.
+ *
+ * The tree is hostile: names, types and links may change between any two calls. So a name is resolved
+ * once, without following, to an O_PATH descriptor; everything after works on that descriptor; FIFOs,
+ * sockets and devices are never opened. Knows nothing of FUSE, nodes, runs or credentials: calls run
+ * with what the thread has. No state but what tree_init() sets; any thread.
+ *
+ * Functions return 0 (or a count where said) or the system call's -errno; where that is all, the
+ * comments do not repeat it.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "fs/shared.h"
+
+/* The working directory of every server thread is its /proc/self/fd: see tree_fd_path(). */
+#define TREE_FD_DIR "."
+
+enum { TREE_FD_PATH_MAX = 32, TREE_NAME_MAX = 255 };
+
+struct tree {
+	int root_fd;	 /* O_PATH */
+	int mount_fd;	 /* O_RDONLY: open_by_handle_at() refuses O_PATH ones */
+	bool has_handles; /* file handles can be made and opened here */
+	bool has_btime;
+};
+
+/* What stands for an inode: its file handle, or device and inode number (then it must stay pinned). */
+struct tree_key {
+	bool is_handle;
+	int type;
+	uint32_t len;
+	unsigned char bytes[NODE_HANDLE_MAX];
+};
+
+/*
+ * tree_init: looks at the directory @root_fd (taken over also on failure) and probes what its file
+ * system can do.
+ */
+int tree_init(int root_fd, struct tree *ret_tree);
+void tree_fini(struct tree *t);
+
+/* tree_name_is_valid: one component, not "." or "..": the check before any name goes to the kernel. */
+bool tree_name_is_valid(const char *name);
+
+/* tree_fd_path: a path that leads to what @fd is open on, whatever its type, without following it. */
+const char *tree_fd_path(int fd, char ret_path[TREE_FD_PATH_MAX]);
+
+/* tree_pin: an O_PATH descriptor of the entry @name, never following it, and its attributes. */
+int tree_pin(int dir_fd, const char *name, int *ret_fd, struct stat *ret_st);
+int tree_stat(int fd, struct stat *ret_st);
+
+/* tree_btime: -ENODATA where the file system has no birth times. */
+int tree_btime(int fd, struct timespec *ret_btime);
+
+int tree_key_get(const struct tree *t, int fd, const struct stat *st, struct tree_key *ret_key);
+
+/* tree_open_handle: an O_PATH descriptor; -ESTALE when the file is gone. Only for is_handle keys. */
+int tree_open_handle(const struct tree *t, const struct tree_key *key, int *ret_fd);
+
+/*
+ * tree_reopen: opens the regular file or directory that the O_PATH descriptor @fd stands for, with
+ * @flags (access mode, O_APPEND, O_DIRECT, O_DIRECTORY ...). -ENXIO for any other type: those are never
+ * opened.
+ */
+int tree_reopen(int fd, mode_t type, int flags, int *ret_fd);
+
+/* tree_probe_epoch: the file system's own clock: the birth time of a nameless file made now. */
+int tree_probe_clock(const struct tree *t, struct timespec *ret_now);
+
+#endif

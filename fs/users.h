@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FS_USERS_H
+#define FS_USERS_H
+
+/*
+ * users: who else uses an overlay, so that it must not be swapped: mounts of its superblock anywhere
+ * but at the target, mounts on top of it, files mapped through it.
+ *
+ * Reads /proc of all processes: their mount namespaces and, on request, their mappings (a mapping made
+ * through passthrough lives on after the last close, without a trace in the server). Does not touch the
+ * overlay itself. What may not be read (another user's process, from within a user namespace) cannot
+ * hold a mount made in ours, and is passed over.
+ */
+
+#include <stdbool.h>
+
+#include "fs/mounting.h"
+
+/*
+ * users_find: whether anybody but the one mount @overlay uses its superblock.
+ * @with_mappings: look at mappings too
+ * @ret_reason: on 1, one line that says who
+ * Returns 1 (in use), 0, or -errno (cannot be told).
+ */
+int users_find(const struct overlay_mount *overlay, bool with_mappings, char ret_reason[256]);
+
+/* users_mount_below: whether something is mounted below @path, in our mount namespace: 1 names it, 0. */
+int users_mount_below(const char *path, char ret_mount[256]);
+
+#endif

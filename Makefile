@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# fsgroupfs: the one makefile. `make help` lists the targets.
+#
+# Variables to set on the command line or in the environment:
+#   CC=gcc|clang         the compiler (default gcc)
+#   CFLAGS, LDFLAGS      optimisation and debugging (default -O2 -g; -O1 -g under sanitizers) and linker flags;
+#                        what the project itself needs is added to them
+#   V=1                  show the commands
+#   WERROR=1             warnings are errors
+#   SANITIZE=LIST        sanitizers, e.g. address,undefined or thread; objects and programs go to directories of their own
+#   BIN=DIR              the programs     (default build/bin,   with SANITIZE build/bin-LIST)
+#   OBJ=DIR              the objects      (default build/obj,   with SANITIZE build/san-LIST/obj)
+#   TESTBIN=DIR          the test programs (default build/tests, with SANITIZE build/san-LIST/tests)
+#   FILTER=TEXT          run only the tests with TEXT in their name
+#   JOBS=N               compilers at once under `make test` and the like (default: the number of CPUs)
+#   BOOTSTRAP=COMMAND    what `make test` and `make demo` set up the machine with (BOOTSTRAP=true: nothing)
+#   PREFIX, DESTDIR      where `make install` puts things (default /usr/local, and nothing before it)
+
+ifeq ($(origin CC),default)
+CC := gcc
+endif
+AR ?= ar
+V ?=
+WERROR ?=
+SANITIZE ?=
+BIN ?= build/bin$(SANITIZE:%=-%)
+OBJ ?= $(if $(SANITIZE),build/san-$(SANITIZE)/obj,build/obj)
+TESTBIN ?= $(if $(SANITIZE),build/san-$(SANITIZE)/tests,build/tests)
+CFLAGS ?= $(if $(SANITIZE),-O1,-O2) -g
+LDFLAGS ?=
+FILTER ?=
+JOBS ?= $(shell nproc)
+BOOTSTRAP ?= scripts/bootstrap
+DESTDIR ?=
+PREFIX ?= /usr/local
+bindir ?= $(PREFIX)/bin
+sbindir ?= $(PREFIX)/sbin
+
+VERSION := $(file <VERSION)
+FUSE_MIN := 3.18.3
+PACKAGES := mount blkid sqlite3 jansson libmd libseccomp libcap-ng
+
+.DEFAULT_GOAL := all
+.DELETE_ON_ERROR:
+.SUFFIXES:
+MAKEFLAGS += --no-builtin-rules
+Q := $(if $(V),,@)
+say = $(if $(V),,@printf '  %-7s %s\n' '$(1)' '$(2)')
+
+# --- sources: found, not listed, so that a new file needs no edit here ---
+
+BASE_SRC := $(wildcard fs/base/*.c)
+OWNERSHIP_SRC := $(wildcard fs/ownership/*.c)
+FS_SRC := $(wildcard fs/*.c)
+STORE_SRC := $(wildcard store/*.c)
+PLUGINS_SRC := $(wildcard plugins/*.c)
+MOUNTD_SRC := $(wildcard mountd/*.c)
+CTL_SRC := $(wildcard mountd/ctl_*.c)
+MAIN_SRC := $(wildcard fs/main.c mountd/main.c mountd/ctl_main.c)
+UNIT_SRC := $(wildcard tests/unit/test_*.c)
+INTEG_SRC := $(wildcard tests/integ/test_*.c)
+HELPER_SRC := $(wildcard tests/helpers/*.c)
+
+objects = $(patsubst %.c,$(OBJ)/%.o,$(1))
+
+# --- programs: which room goes into which, and what it is linked with ---
+
+fsgroupfs_SRC := $(FS_SRC) $(OWNERSHIP_SRC) $(BASE_SRC)
+fsgroupfs_PKG := fuse3 libseccomp libcap-ng
+fsgroup-mountd_SRC := $(filter-out $(CTL_SRC),$(MOUNTD_SRC)) $(PLUGINS_SRC) $(STORE_SRC) $(OWNERSHIP_SRC) $(BASE_SRC)
+fsgroup-mountd_PKG := mount blkid sqlite3 jansson libmd
+fsgroupctl_SRC := $(CTL_SRC) $(wildcard mountd/proto*.c mountd/path*.c) $(BASE_SRC)
+fsgroupctl_PKG := jansson
+
+# A program is there once its main file is.
+PROGRAMS := $(if $(wildcard fs/main.c),fsgroupfs) $(if $(wildcard mountd/main.c),fsgroup-mountd) \
+	$(if $(wildcard mountd/ctl_main.c),fsgroupctl)
+PROGRAM_FILES := $(addprefix $(BIN)/,$(PROGRAMS))
+
+# Tests link the rooms as archives, without the main files. A room stands before those it uses.
+ROOMS := mountd plugins store fs ownership base
+mountd_SRC := $(filter-out $(MAIN_SRC),$(MOUNTD_SRC))
+plugins_SRC := $(PLUGINS_SRC)
+store_SRC := $(STORE_SRC)
+fs_SRC := $(filter-out $(MAIN_SRC),$(FS_SRC))
+ownership_SRC := $(OWNERSHIP_SRC)
+base_SRC := $(BASE_SRC)
+ARCHIVES := $(ROOMS:%=$(OBJ)/lib%.a)
+
+UNIT_FILES := $(UNIT_SRC:tests/%.c=$(TESTBIN)/%)
+INTEG_FILES := $(INTEG_SRC:tests/%.c=$(TESTBIN)/%)
+HELPER_FILES := $(HELPER_SRC:tests/%.c=$(TESTBIN)/%)
+INTEG_SCRIPTS := $(filter-out %.c,$(wildcard tests/integ/test_*))
+
+# --- libraries: looked for only where something is compiled, with a clear error ---
+
+NO_COMPILE := help clean distclean test demo check-layers check-format check-warnings uninstall
+ifneq ($(filter-out $(NO_COMPILE),$(or $(MAKECMDGOALS),all)),)
+
+ifneq ($(wildcard build/deps/prefix/lib/pkgconfig/fuse3.pc),)
+export PKG_CONFIG_PATH := $(abspath build/deps/prefix/lib/pkgconfig)$(if $(PKG_CONFIG_PATH),:$(PKG_CONFIG_PATH))
+PKG_ENV := PKG_CONFIG_PATH='$(PKG_CONFIG_PATH)'
+endif
+pkg = $(shell $(PKG_ENV) pkg-config $(1))
+pkg_check = $(if $(filter ok,$(shell $(PKG_ENV) pkg-config $(1) 2>/dev/null && echo ok)),,\
+	$(error $(2) is missing: run scripts/bootstrap first))
+
+ifeq ($(shell command -v pkg-config),)
+$(error pkg-config is missing: run scripts/bootstrap first)
+endif
+$(call pkg_check,--atleast-version=$(FUSE_MIN) fuse3,libfuse >= $(FUSE_MIN))
+$(foreach p,$(PACKAGES),$(call pkg_check,--exists $(p),the development package of $(p)))
+ifneq ($(filter-out all install $(BIN)/%,$(or $(MAKECMDGOALS),all)),)
+$(call pkg_check,--exists cmocka,the development package of cmocka)
+endif
+
+PKG_CFLAGS := $(call pkg,--cflags fuse3 $(PACKAGES))
+fsgroupfs_LIBS := $(call pkg,--libs --static fuse3) $(call pkg,--libs libseccomp libcap-ng)
+fsgroup-mountd_LIBS := $(call pkg,--libs $(fsgroup-mountd_PKG))
+fsgroupctl_LIBS := $(call pkg,--libs $(fsgroupctl_PKG))
+TEST_LIBS := $(call pkg,--libs cmocka $(PACKAGES)) $(call pkg,--libs --static fuse3)
+endif
+
+# --- flags ---
+
+WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wpointer-arith \
+	-Wvla -Wformat=2 -Wundef -Wcast-align -Wredundant-decls -Wnull-dereference \
+	-Wno-missing-field-initializers $(if $(WERROR),-Werror)
+HARDENING := -fstack-protector-strong -fstack-clash-protection -fPIE \
+	$(if $(SANITIZE),-U_FORTIFY_SOURCE,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)
+SANITIZER := $(if $(SANITIZE),-fsanitize=$(SANITIZE) -fno-sanitize-recover=all -fno-omit-frame-pointer)
+
+COMPILE = $(CC) -std=gnu11 -D_GNU_SOURCE -D_FILE_OFFSET_BITS=64 -DFSGROUPFS_VERSION='"$(VERSION)"' -I. $(PKG_CFLAGS) \
+	$(CPPFLAGS) $(WARNINGS) $(CFLAGS) $(HARDENING) $(SANITIZER) -pthread
+LINK = $(CC) $(CFLAGS) $(SANITIZER) -pthread -pie -Wl,-z,relro,-z,now,-z,noexecstack -Wl,--as-needed $(LDFLAGS)
+
+# --- targets ---
+
+.PHONY: all
+all: $(PROGRAM_FILES) ## compile the programs (default); runs nothing
+
+.PHONY: test-programs
+test-programs: all $(UNIT_FILES) $(INTEG_FILES) $(HELPER_FILES) ## compile the tests and their helpers as well
+
+run_tests = BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' FILTER='$(FILTER)' scripts/run-tests
+
+.PHONY: test-unit test-integ run-all-tests
+test-unit: $(UNIT_FILES) ## the unit tests alone
+	$(Q)$(run_tests) --unit
+test-integ: all $(INTEG_FILES) $(HELPER_FILES) ## the integration tests alone (as root)
+	$(Q)$(run_tests) --integ
+run-all-tests: test-programs
+	$(Q)$(run_tests)
+
+# The libraries may be there only after the bootstrap: a make of its own looks for them.
+again = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
+
+.PHONY: test demo
+test: ## set up the machine, compile, run all tests (FILTER=text selects)
+	$(Q)$(BOOTSTRAP)
+	$(Q)+$(again) run-all-tests
+demo: ## set up the machine, compile, show what it does
+	$(Q)$(BOOTSTRAP)
+	$(Q)+$(again) all
+	$(Q)BIN='$(abspath $(BIN))' scripts/demo
+
+.PHONY: check-layers check-format check-warnings
+check-layers: ## no include against the arrows between the rooms
+	$(Q)scripts/check-layers --self-test
+	$(Q)scripts/check-layers
+FORMATTED = $(sort $(wildcard $(foreach d,fs fs/base fs/ownership store plugins mountd tests/*,$(d)/*.c $(d)/*.h)))
+check-format: ## all C files are formatted as .clang-format says
+	$(Q)$(if $(FORMATTED),clang-format --dry-run -Werror $(FORMATTED))
+check-warnings: ## everything compiles without a warning, with gcc and with clang
+	$(Q)+$(foreach c,gcc clang,$(again) CC=$(c) WERROR=1 SANITIZE= OBJ=build/warn-$(c)/obj BIN=build/warn-$(c)/bin \
+		TESTBIN=build/warn-$(c)/tests test-programs &&) true
+
+.PHONY: install uninstall
+install: all ## install the programs under DESTDIR and PREFIX
+	$(Q)install -d '$(DESTDIR)$(bindir)' '$(DESTDIR)$(sbindir)'
+	$(Q)$(foreach p,$(filter fsgroupfs fsgroupctl,$(PROGRAMS)),install -m 755 $(BIN)/$(p) '$(DESTDIR)$(bindir)/$(p)' &&) true
+	$(Q)$(foreach p,$(filter fsgroup-mountd,$(PROGRAMS)),install -m 755 $(BIN)/$(p) '$(DESTDIR)$(sbindir)/$(p)' &&) true
+uninstall: ## remove what install put there
+	$(Q)rm -f '$(DESTDIR)$(bindir)/fsgroupfs' '$(DESTDIR)$(bindir)/fsgroupctl' '$(DESTDIR)$(sbindir)/fsgroup-mountd'
+
+.PHONY: clean distclean help
+clean: ## remove what was compiled, but not build/deps
+	$(Q)if [ -d build ]; then find build -mindepth 1 -maxdepth 1 ! -name deps -exec rm -rf {} +; fi
+distclean: ## remove build/ altogether
+	$(Q)rm -rf build
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' Makefile
+	@echo; sed -n '/^# Variables/,/^$$/s/^# \{0,1\}//p' Makefile
+
+# --- rules ---
+
+# Rewritten only when the command changes: other flags or another compiler compile everything again.
+.PHONY: FORCE
+$(OBJ)/command: FORCE
+	$(shell mkdir -p $(@D))$(file >$@.new,$(COMPILE) | $(LINK))
+	@if cmp -s $@.new $@; then rm $@.new; else mv $@.new $@; fi
+
+$(OBJ)/%.o: %.c $(OBJ)/command
+	$(call say,CC,$<)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(COMPILE) -MMD -MP -c -o $@ $<
+
+define program_rule
+$(BIN)/$(1): $(call objects,$($(1)_SRC))
+	$$(call say,LD,$$@)
+	$$(Q)mkdir -p $$(@D)
+	$$(Q)$$(LINK) -o $$@ $$^ $$($(1)_LIBS)
+endef
+$(foreach p,$(PROGRAMS),$(eval $(call program_rule,$(p))))
+
+define archive_rule
+$(OBJ)/lib$(1).a: $(call objects,$($(1)_SRC))
+	$$(call say,AR,$$@)
+	$$(Q)mkdir -p $$(@D)
+	$$(Q)rm -f $$@ && $$(AR) rcs $$@ $$^
+endef
+$(foreach r,$(ROOMS),$(eval $(call archive_rule,$(r))))
+
+$(UNIT_FILES) $(INTEG_FILES) $(HELPER_FILES): $(TESTBIN)/%: $(OBJ)/tests/%.o $(ARCHIVES)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) -o $@ $< $(ARCHIVES) $(TEST_LIBS)
+
+.SECONDARY:
+-include $(patsubst %.c,$(OBJ)/%.d,$(BASE_SRC) $(OWNERSHIP_SRC) $(FS_SRC) $(STORE_SRC) $(PLUGINS_SRC) $(MOUNTD_SRC) \
+	$(UNIT_SRC) $(INTEG_SRC) $(HELPER_SRC))

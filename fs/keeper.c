@@ -213,6 +213,13 @@ static int prepare_trees(struct keeper *k)
 	return 0;
 }
 
+/* The originals of what was cloned and duplicated would keep their mounts busy for ever. */
+static void close_given(struct keeper *k)
+{
+	cleanup_fd(&k->options.lower_fd);
+	cleanup_fd(&k->options.parent_fd);
+}
+
 static int prepare(struct keeper *k)
 {
 	const struct ownership_rule *rule = &k->options.rule;
@@ -228,6 +235,7 @@ static int prepare(struct keeper *k)
 	if (r < 0)
 		return fail(k, "target", r);
 	r = prepare_trees(k);
+	close_given(k);
 	if (r != 0)
 		return r;
 	k->device_fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);

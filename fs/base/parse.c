@@ -124,7 +124,8 @@ int parse_duration(const char *text, uint64_t default_unit_ms, uint64_t *ret_ms)
 
 int parse_bool(const char *text, bool *ret_value)
 {
-	static const char *const yes[] = { "yes", "true", "1" }, *const no[] = { "no", "false", "0" };
+	static const char *const yes[] = { "yes", "true", "1" }, *const no[] = { "no", "false",
+										 "0" };
 
 	for (size_t i = 0; i < sizeof(yes) / sizeof(yes[0]); i++) {
 		if (strcmp(text, yes[i]) != 0 && strcmp(text, no[i]) != 0)
@@ -153,7 +154,8 @@ int parse_hex(const char *text, unsigned char *ret_bytes, size_t len)
 			return -EINVAL;
 	}
 	for (size_t i = 0; i < len; i++)
-		ret_bytes[i] = (unsigned char)(hex_digit(text[2 * i]) << 4 | hex_digit(text[2 * i + 1]));
+		ret_bytes[i] =
+			(unsigned char)(hex_digit(text[2 * i]) << 4 | hex_digit(text[2 * i + 1]));
 	return 0;
 }
 

@@ -118,6 +118,8 @@ int backing_open(struct overlay *ov, const struct node_info *node, int file,
 		io_fi->noflush = 1;
 	}
 	if (r == 0) {
+		if (is_writable)
+			state.flags |= NODE_WRITER;
 		state.nopen++;
 		r = node_open_state_set(ov->nodes, node->id, &state);
 	}

@@ -579,7 +579,7 @@ int node_open_state_get(struct node_table *t, uint64_t id, struct node_open_stat
 
 int node_open_state_set(struct node_table *t, uint64_t id, const struct node_open_state *state)
 {
-	const uint32_t theirs = NODE_PASSTHROUGH | NODE_WRITTEN;
+	const uint32_t theirs = NODE_PASSTHROUGH | NODE_WRITTEN | NODE_WRITER;
 	uint32_t slot;
 	int r;
 

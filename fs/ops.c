@@ -2,6 +2,7 @@
 #include "fs/ops.h"
 
 #include <errno.h>
+#include <linux/capability.h>
 #include <string.h>
 
 #include "fs/base/log.h"
@@ -74,7 +75,7 @@ void ops_reply_entry(fuse_req_t req, const struct fuse_entry_param *entry)
 }
 
 int ops_drop_set_ids(struct overlay *ov, const struct node_info *node, int fd,
-		     const struct caller *caller)
+		     const struct caller *caller, bool is_write)
 {
 	char path[TREE_FD_PATH_MAX];
 	struct stat real, shown;
@@ -87,10 +88,15 @@ int ops_drop_set_ids(struct overlay *ov, const struct node_info *node, int fd,
 		shown = real;
 		run_show(&ov->run, node, fd, &shown);
 		drop = real.st_mode & S_ISUID;
+		/* As the kernel's setattr_should_drop_sgid(): root's chown(-1, -1) comes here too. */
 		if (real.st_mode & S_ISGID &&
-		    (real.st_mode & S_IXGRP || !caller_is_in_group(caller, shown.st_gid)))
+		    (real.st_mode & S_IXGRP || (!caller_is_in_group(caller, shown.st_gid) &&
+						!caller_has_capability(caller, CAP_FSETID))))
 			drop |= S_ISGID;
-		if (drop && chmod(tree_fd_path(fd, path), real.st_mode & 07777 & ~drop) < 0)
+		if (drop && !is_write && caller->uid != real.st_uid &&
+		    !caller_has_capability(caller, CAP_FOWNER))
+			r = -EPERM;
+		else if (drop && chmod(tree_fd_path(fd, path), real.st_mode & 07777 & ~drop) < 0)
 			r = -errno;
 	}
 	node_unlock(ov->nodes, node->ino);

@@ -93,8 +93,10 @@ void ops_reply_entry(fuse_req_t req, const struct fuse_entry_param *entry);
  * ops_drop_set_ids: what a write does to set-ID bits (FUSE_HANDLE_KILLPRIV_V2 leaves it to us): set-user-ID goes,
  * set-group-ID goes if the group may execute or the caller is not in the group as shown. Only for
  * regular files. Locks the inode.
+ * @is_write: a write, which whoever has the file open may do; else a chown(-1, -1), where taking bits is
+ *            for the owner and CAP_FOWNER: -EPERM
  */
 int ops_drop_set_ids(struct overlay *ov, const struct node_info *node, int fd,
-		     const struct caller *caller);
+		     const struct caller *caller, bool is_write);
 
 #endif

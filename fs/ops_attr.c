@@ -41,14 +41,14 @@ void ops_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 /*
  * An empty SETATTR. For a regular file the kernel tells us that a write, an fallocate or a chown(-1, -1)
  * takes the set-ID bits away, and leaves it to us to do so (FUSE_HANDLE_KILLPRIV_V2 with passthrough:
- * the write itself runs with our credentials and keeps them). For other types it is a chown(-1, -1):
- * only ctime changes.
+ * the write itself runs with our credentials and keeps them). A file that nobody had open for writing
+ * was not written to. For other types it is a chown(-1, -1): only ctime changes.
  */
 static int set_nothing(struct overlay *ov, const struct node_info *node, int fd,
 		       const struct stat *st, const struct caller *caller)
 {
 	if (S_ISREG(st->st_mode))
-		return ops_drop_set_ids(ov, node, fd, caller);
+		return ops_drop_set_ids(ov, node, fd, caller, node->flags & NODE_WRITER);
 	if (fchownat(fd, "", (uid_t)-1, (gid_t)-1, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	return 0;
@@ -177,7 +177,7 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 		r = set_ownership(ov, &node, fd, attr, to_set, &caller);
 	if (r == 0 && to_set & FUSE_SET_ATTR_SIZE) {
 		if (to_set & KILL)
-			r = ops_drop_set_ids(ov, &node, fd, &caller);
+			r = ops_drop_set_ids(ov, &node, fd, &caller, true);
 		if (r == 0)
 			r = set_size(fd, &st, attr->st_size, fi != NULL);
 	}

@@ -10,6 +10,9 @@
 #include "fs/journal.h"
 #include "fs/ownership/apply.h"
 
+/* The epoch of a run whose file system has no birth times: what is created in it is marked. */
+static const char EPOCH_NONE[] = "none";
+
 static const long CLOCK_STEP_NS = 500 * 1000; /* how often the file system's clock is read */
 static const int CLOCK_STEPS = 400;	      /* coarser clocks than 200 ms are taken as none */
 
@@ -90,11 +93,13 @@ static int begin(struct run *run)
 		if (r < 0)
 			return r;
 	}
-	if (run->resumed || !run->is_durable || !run->tree->has_btime)
+	if (run->resumed || !run->is_durable)
 		return 0;
-	if (find_epoch(run->tree, &run->epoch) == 0)
+	if (run->tree->has_btime && find_epoch(run->tree, &run->epoch) == 0)
 		snprintf(h->epoch, sizeof(h->epoch), "%lld.%09ld", (long long)run->epoch.tv_sec,
 			 run->epoch.tv_nsec);
+	else
+		strcpy(h->epoch, EPOCH_NONE);
 	return 0;
 }
 
@@ -114,13 +119,12 @@ int run_start(struct run *ret_run, const struct overlay_options *options, struct
 	struct shared_header *h = shared->header;
 	int r = 0;
 
-	if (options->epoch && strcmp(options->epoch, "none") != 0) {
-		r = parse_epoch(options->epoch, &run.epoch);
-		if (r == 0)
-			snprintf(h->epoch, sizeof(h->epoch), "%s", options->epoch);
-	} else if (h->epoch[0] != '\0') {
+	if (options->epoch && strlen(options->epoch) >= sizeof(h->epoch))
+		return -EINVAL;
+	if (options->epoch)
+		strcpy(h->epoch, options->epoch);
+	if (h->epoch[0] != '\0' && strcmp(h->epoch, EPOCH_NONE) != 0)
 		r = parse_epoch(h->epoch, &run.epoch);
-	}
 	if (r < 0)
 		return r;
 	if (options->ownership == OWNERSHIP_CONVERGE && h->init_request_len == 0) {

@@ -47,6 +47,7 @@ enum node_flags {
 	NODE_DIRECTORY = 1 << 5,
 	NODE_KEYED = 1 << 6, /* handle holds device and inode number, not a file handle */
 	NODE_UNLINKED = 1 << 7, /* the last link is gone; pinned until the kernel forgets it */
+	NODE_WRITER = 1 << 8, /* was opened for writing, in passthrough or not */
 };
 
 /* One inode that the kernel knows, or that a run must remember. 112 bytes. */
@@ -92,7 +93,7 @@ struct shared_header {
 	char reason[256];
 	uint32_t failure_count;
 	struct shared_failure failures[SHARED_FAILURES_MAX];
-	char epoch[40]; /* "seconds.nanoseconds", empty: unknown */
+	char epoch[40]; /* "seconds.nanoseconds", "none": no birth times here; empty: not looked for */
 
 	/* The node table: owned by the server. */
 	uint32_t slot_count; /* slots in use or free, from index 0 */

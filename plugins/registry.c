@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "plugins/plugin.h"
+
+#include <string.h>
+
+#include "fs/base/cleanup.h"
+
+/* Every kind of volume. A new one is a file, its table, and a row here. */
+static const struct volume_plugin *const plugins[] = {
+	&plugin_empty_dir,
+	&plugin_host_path,
+	&plugin_local,
+};
+
+const struct volume_plugin *plugin_at(size_t index)
+{
+	return index < ARRAY_SIZE(plugins) ? plugins[index] : NULL;
+}
+
+const struct volume_plugin *plugin_find(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(plugins); i++) {
+		if (strcmp(plugins[i]->name, name) == 0)
+			return plugins[i];
+	}
+	return NULL;
+}

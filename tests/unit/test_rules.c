@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "mountd/rules.h"
+
+static struct rules *parsed(const char *text)
+{
+	struct rules *rules = NULL;
+	char why[RULES_ERROR_MAX];
+
+	assert_int_equal(rules_parse(text, &rules, why), 0);
+	return rules;
+}
+
+static void assert_refused(const char *text, const char *message)
+{
+	struct rules *rules = NULL;
+	char why[RULES_ERROR_MAX];
+
+	assert_int_equal(rules_parse(text, &rules, why), -EINVAL);
+	assert_null(rules);
+	assert_string_equal(why, message);
+}
+
+static void rules_parse_empty_gives_what_is_built_in(void **state)
+{
+	AUTO(rules) *rules = parsed("");
+	const struct front_rules *ctl = &rules->front[FRONT_CTL],
+				 *flex = &rules->front[FRONT_FLEXVOLUME];
+
+	(void)state;
+	assert_true(rules_plugin_is_allowed(ctl, "local"));
+	assert_true(rules_ownership_is_allowed(ctl, "converge"));
+	assert_string_equal(ctl->policy, "Always");
+	assert_string_equal(ctl->default_ownership, "converge");
+	assert_string_equal(ctl->conflict, "refuse");
+	assert_true(ctl->settle_ms == 0);
+	assert_true(ctl->format);
+	assert_true(rules_plugin_is_allowed(flex, "emptyDir"));
+	assert_false(rules_plugin_is_allowed(flex, "local"));
+	assert_string_equal(flex->conflict, "virtual");
+	assert_true(flex->settle_ms == 50);
+	assert_false(flex->format);
+}
+
+static void rules_parse_every_key_is_read(void **state)
+{
+	AUTO(rules) *rules =
+		parsed("# comment\n\n[ctl]\n plugins = emptyDir local\nsources = /srv /mnt/d/\n"
+		       "ownership = virtual none\nformat = no\npolicy = RootOnly\n"
+		       "default-ownership = none\nexclude = *.key a/**\nconverge-rate = 500\n"
+		       "settle = 2s\nconflict = virtual\n; more\n[log]\nlevel = debug\n");
+	const struct front_rules *ctl = &rules->front[FRONT_CTL];
+
+	(void)state;
+	assert_true(rules_plugin_is_allowed(ctl, "local"));
+	assert_false(rules_plugin_is_allowed(ctl, "nfs"));
+	assert_false(rules_ownership_is_allowed(ctl, "converge"));
+	assert_false(ctl->format);
+	assert_string_equal(ctl->policy, "RootOnly");
+	assert_string_equal(ctl->default_ownership, "none");
+	assert_string_equal(ctl->exclude[0], "*.key");
+	assert_string_equal(ctl->exclude[1], "a/**");
+	assert_null(ctl->exclude[2]);
+	assert_true(ctl->converge_rate == 500);
+	assert_true(ctl->settle_ms == 2000);
+	assert_string_equal(ctl->conflict, "virtual");
+	assert_int_equal(rules->log_level, LOG_DEBUG);
+	/* Another front end is as it was. */
+	assert_string_equal(rules->front[FRONT_MOUNT].policy, "Always");
+}
+
+static void rules_parse_mistakes_are_named_by_line(void **state)
+{
+	(void)state;
+	assert_refused("[ctl]\nfrob = 1\n", "line 2: unknown key");
+	assert_refused("\n[frob]\n", "line 2: unknown section");
+	assert_refused("[ctl\n", "line 1: unknown section");
+	assert_refused("plugins = local\n", "line 1: a key outside any section");
+	assert_refused("[ctl]\nplugins\n", "line 2: neither a section nor key = value");
+	assert_refused("[ctl]\nformat = maybe\n", "line 2: a value that is not allowed");
+	assert_refused("[ctl]\nownership = frob\n", "line 2: a value that is not allowed");
+	assert_refused("[ctl]\nsources = relative\n", "line 2: a value that is not allowed");
+	assert_refused("[ctl]\npolicy = always\n", "line 2: a value that is not allowed");
+	assert_refused("[ctl]\nformat = no\nformat = yes\n", "line 3: a key twice");
+	assert_refused("[ctl]\n[mount]\n[ctl]\n", "line 3: a section twice");
+	assert_refused("[log]\nlevel = loud\n", "line 2: a value that is not allowed");
+}
+
+static void rules_source_prefix_whole_components_are_compared(void **state)
+{
+	AUTO(rules) *rules = parsed("[ctl]\nsources = /srv /srv/a /mnt/d/\n");
+	const struct front_rules *ctl = &rules->front[FRONT_CTL];
+	const char *rest = NULL;
+
+	(void)state;
+	assert_string_equal(rules_source_prefix(ctl, "/srv/x/y", &rest), "/srv");
+	assert_string_equal(rest, "x/y");
+	assert_string_equal(rules_source_prefix(ctl, "/srv/a/y", &rest), "/srv/a");
+	assert_string_equal(rest, "y");
+	assert_string_equal(rules_source_prefix(ctl, "/srv", &rest), "/srv");
+	assert_string_equal(rest, "");
+	assert_string_equal(rules_source_prefix(ctl, "/mnt/d//z", &rest), "/mnt/d/");
+	assert_string_equal(rest, "z");
+	assert_null(rules_source_prefix(ctl, "/srvx", &rest));
+	assert_null(rules_source_prefix(ctl, "/mnt/data", &rest));
+	assert_null(rules_source_prefix(ctl, "/", &rest));
+}
+
+static void rules_source_prefix_empty_list_allows_nothing(void **state)
+{
+	AUTO(rules) *rules = parsed("[ctl]\nsources =\n");
+	const char *rest = NULL;
+
+	(void)state;
+	assert_null(rules_source_prefix(&rules->front[FRONT_CTL], "/srv", &rest));
+	assert_string_equal(rules_source_prefix(&rules->front[FRONT_MOUNT], "/srv", &rest), "");
+}
+
+static void rules_load_file_others_may_write_is_refused(void **state)
+{
+	char path[] = "/tmp/test_rules.XXXXXX", why[RULES_ERROR_MAX];
+	struct rules *rules = NULL;
+	AUTO_FD int fd = mkstemp(path);
+
+	(void)state;
+	assert_true(fd >= 0);
+	assert_int_equal(fchmod(fd, 0620), 0);
+	assert_int_equal(rules_load(path, &rules, why), -EPERM);
+	assert_int_equal(fchmod(fd, 0644), 0);
+	assert_int_equal(rules_load(path, &rules, why), 0);
+	rules_free(rules);
+	assert_int_equal(unlink(path), 0);
+	rules = NULL;
+	assert_int_equal(rules_load(path, &rules, why), 0);
+	rules_free(rules);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rules_parse_empty_gives_what_is_built_in),
+		cmocka_unit_test(rules_parse_every_key_is_read),
+		cmocka_unit_test(rules_parse_mistakes_are_named_by_line),
+		cmocka_unit_test(rules_source_prefix_whole_components_are_compared),
+		cmocka_unit_test(rules_source_prefix_empty_list_allows_nothing),
+		cmocka_unit_test(rules_load_file_others_may_write_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -125,7 +125,7 @@ endif
 # --- flags ---
 
 WARNINGS := -Wall -Wextra -Wshadow -Wstrict-prototypes -Wmissing-prototypes -Wold-style-definition -Wpointer-arith \
-	-Wvla -Wformat=2 -Wundef -Wcast-align -Wredundant-decls -Wnull-dereference \
+	-Wvla -Wformat=2 -Wundef -Wredundant-decls -Wnull-dereference \
 	-Wno-missing-field-initializers $(if $(WERROR),-Werror)
 HARDENING := -fstack-protector-strong -fstack-clash-protection -fPIE \
 	$(if $(SANITIZE),-U_FORTIFY_SOURCE,-U_FORTIFY_SOURCE -D_FORTIFY_SOURCE=2)

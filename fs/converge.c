@@ -124,20 +124,33 @@ static void wait_for_rate(struct converger *c)
 	}
 }
 
+static void set_state(struct converger *c, enum overlay_state state)
+{
+	if (atomic_exchange(&header(c)->state, state) != state)
+		c->events.state_changed(c->events.context);
+}
+
+/* While it is paused nothing walks, and the state says so. Lock held. */
+static void wait_while_paused(struct converger *c)
+{
+	if (c->stop || !atomic_load(&header(c)->paused))
+		return;
+	atomic_store(&header(c)->rate, 0);
+	set_state(c, OVERLAY_PRESENTED);
+	while (!c->stop && atomic_load(&header(c)->paused))
+		pthread_cond_wait(&c->wake, &c->lock);
+	set_state(c, OVERLAY_CONVERGING);
+	begin_window(c);
+}
+
 /* Before each entry. Returns false when the walk must end. */
 static bool may_go_on(struct converger *c)
 {
 	bool stop;
 
 	pthread_mutex_lock(&c->lock);
-	while (!c->stop && atomic_load(&header(c)->paused)) {
-		atomic_store(&header(c)->rate, 0);
-		atomic_store(&header(c)->state, OVERLAY_PRESENTED);
-		pthread_cond_wait(&c->wake, &c->lock);
-		begin_window(c);
-	}
-	atomic_store(&header(c)->state, OVERLAY_CONVERGING);
 	wait_for_rate(c);
+	wait_while_paused(c);
 	stop = c->stop;
 	pthread_mutex_unlock(&c->lock);
 	if (c->window_seen % 64 == 0 || atomic_load(&header(c)->converge_rate) != 0) {
@@ -511,7 +524,13 @@ static void *run_walk(void *argument)
 
 int converge_start(struct converger *c)
 {
-	int r = pthread_create(&c->thread, NULL, run_walk, c);
+	int r;
+
+	c->stop = false;
+	c->is_done = false;
+	atomic_store(&header(c)->state,
+		     atomic_load(&header(c)->paused) ? OVERLAY_PRESENTED : OVERLAY_CONVERGING);
+	r = pthread_create(&c->thread, NULL, run_walk, c);
 
 	c->is_running = r == 0;
 	return -r;

@@ -24,6 +24,8 @@ struct converger;
 struct converge_events {
 	/* converged: an inode was changed on disk; @node_id is 0 when the kernel does not know it. */
 	void (*changed)(void *context, uint64_t node_id);
+	/* state_changed: the header's state went to presented (paused) or back to converging. */
+	void (*state_changed)(void *context);
 	/* finished: the walk reached the root; counters and failures are in the shared header. */
 	void (*finished)(void *context);
 	void *context;

@@ -162,7 +162,8 @@ int sandbox_drop_capabilities(const char **ret_step)
 	if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP | SECBIT_NO_SETUID_FIXUP_LOCKED) < 0)
 		return -errno;
 	*ret_step = "capabilities";
-	capng_get_caps_process();
+	if (capng_get_caps_process() < 0)
+		return -EPERM;
 	for (unsigned cap = 0; cap <= CAP_LAST_CAP; cap++) {
 		capng_type_t sets = CAPNG_EFFECTIVE | CAPNG_PERMITTED | CAPNG_INHERITABLE |
 				    CAPNG_BOUNDING_SET;

@@ -46,6 +46,11 @@ static void on_changed(void *context, uint64_t node_id)
 		overlay_invalidate(&s->ov, node_id);
 }
 
+static void on_state_changed(void *context)
+{
+	channel_send(((struct server *)context)->ov.channel_fd, CHANNEL_CHANGED, 0, NULL);
+}
+
 static void on_finished(void *context)
 {
 	struct server *s = context;
@@ -189,10 +194,12 @@ static void converge_now(struct server *s)
 		return;
 	converge_stop(s->ov.converger);
 	atomic_store(&h->walk_done, 0);
-	set_state(s, OVERLAY_CONVERGING, "");
+	shared_set_reason(&s->ov.shared, "");
 	r = converge_start(s->ov.converger);
 	if (r < 0)
 		set_state(s, OVERLAY_CONVERGED, strerror(-r));
+	else
+		on_state_changed(s);
 }
 
 static void handle_message(struct server *s, const struct channel_message *message)
@@ -246,7 +253,6 @@ static void choose_first_state(struct server *s, bool *ret_walk)
 		return;
 	}
 	*ret_walk = true;
-	set_state(s, o->paused ? OVERLAY_PRESENTED : OVERLAY_CONVERGING, "");
 }
 
 static int prepare(struct server *s, const struct overlay_options *options,
@@ -255,7 +261,7 @@ static int prepare(struct server *s, const struct overlay_options *options,
 	struct overlay *ov = &s->ov;
 	bool exclusive = options->coherence == COHERENCE_EXCLUSIVE &&
 			 options->ownership != OWNERSHIP_VIRTUAL;
-	const struct converge_events events = { on_changed, on_finished, s };
+	const struct converge_events events = { on_changed, on_state_changed, on_finished, s };
 	int root_fd = -1, r;
 
 	ov->options = options;

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MOUNTD_ANSWER_H
+#define MOUNTD_ANSWER_H
+
+/*
+ * answer: what a request ends in: an exit status of interface.md, a line for people, a result.
+ * Holds text and JSON only; one thread.
+ */
+
+#include <jansson.h>
+
+#include "mountd/proto.h"
+
+#define ANSWER_TEXT_MAX 1024
+
+struct answer {
+	enum proto_exit exit;
+	char error[ANSWER_TEXT_MAX]; /* one printable line, when exit is not 0 */
+	char note[ANSWER_TEXT_MAX];  /* what the caller should know though it succeeded, or "" */
+	json_t *result;		     /* or NULL */
+};
+
+/* answer_fail: sets exit and error, and drops the result. Returns @exit, for "return answer_fail(...)". */
+enum proto_exit answer_fail(struct answer *answer, enum proto_exit exit, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* answer_json: the reply's frame; NULL: no memory. */
+json_t *answer_json(const struct answer *answer);
+void answer_fini(struct answer *answer);
+
+#endif

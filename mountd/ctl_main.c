@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * fsgroupctl: the command line of the volume manager (interface.md). Each command is a row of a table;
+ * it makes one request and shows what comes back.
+ */
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fs/base/cleanup.h"
+#include "fs/base/log.h"
+#include "fs/base/parse.h"
+#include "mountd/ctl_call.h"
+#include "mountd/ctl_mount.h"
+#include "mountd/ctl_show.h"
+#include "mountd/path.h"
+#include "mountd/proto.h"
+
+static int usage(FILE *out)
+{
+	fprintf(out,
+		"usage: fsgroupctl [--root DIR] COMMAND\n"
+		"  mount    --plugin NAME [--source S] | --spec FILE  --target DIR [--fsgroup GID] [options]\n"
+		"  unmount  TARGET|ID [--lazy] | --all\n"
+		"  status   [TARGET|ID] [--json] [--watch]\n"
+		"  list     [--json]\n"
+		"  wait     TARGET|ID --for presented|converged|native [--timeout SECONDS]\n"
+		"  pause    TARGET|ID\n"
+		"  resume   TARGET|ID\n"
+		"  converge TARGET|ID [--rate N|max]\n"
+		"  events   [-f] [--json]\n");
+	return out == stdout ? EXIT_OK : EXIT_USAGE;
+}
+
+/* A volume as it is named in a request: a target made absolute, or an id. NULL: no memory. */
+static char *volume_name(const char *argument)
+{
+	char *absolute = NULL;
+
+	if (!strchr(argument, '/'))
+		return strdup(argument);
+	return path_absolute(argument, &absolute) < 0 ? NULL : absolute;
+}
+
+static json_t *request_new(const struct ctl *ctl, const char *argument)
+{
+	AUTO_FREE char *name = argument ? volume_name(argument) : NULL;
+	json_t *request = json_pack("{s:s}", "command", ctl->command);
+
+	if (name && json_object_set_new(request, "volume", json_string(name)) < 0) {
+		json_decref(request);
+		return NULL;
+	}
+	return request;
+}
+
+/* The options of the small commands; each command says which it takes. */
+struct small_options {
+	bool json, watch, follow, lazy, all;
+	const char *state, *timeout, *rate;
+	const char *argument; /* TARGET|ID, or NULL */
+};
+
+static const struct option json_option = { "json", no_argument, NULL, 'j' };
+static const struct option watch_option = { "watch", no_argument, NULL, 'w' };
+static const struct option lazy_option = { "lazy", no_argument, NULL, 'l' };
+static const struct option all_option = { "all", no_argument, NULL, 'a' };
+static const struct option follow_option = { "follow", no_argument, NULL, 'f' };
+static const struct option for_option = { "for", required_argument, NULL, 's' };
+static const struct option timeout_option = { "timeout", required_argument, NULL, 't' };
+static const struct option rate_option = { "rate", required_argument, NULL, 'r' };
+
+/* EXIT_OK, or EXIT_USAGE after the usage text. Options may stand after the argument. */
+static int parse_small(int argc, char **argv, const char *shorts, const struct option *longs,
+		       struct small_options *o)
+{
+	int c;
+
+	optind = 0;
+	while ((c = getopt_long(argc, argv, shorts, longs, NULL)) != -1) {
+		switch (c) {
+		case 'j':
+			o->json = true;
+			break;
+		case 'w':
+			o->watch = true;
+			break;
+		case 'f':
+			o->follow = true;
+			break;
+		case 'l':
+			o->lazy = true;
+			break;
+		case 'a':
+			o->all = true;
+			break;
+		case 's':
+			o->state = optarg;
+			break;
+		case 't':
+			o->timeout = optarg;
+			break;
+		case 'r':
+			o->rate = optarg;
+			break;
+		default:
+			return usage(stderr);
+		}
+	}
+	if (argc - optind > 1)
+		return usage(stderr);
+	o->argument = argv[optind];
+	return EXIT_OK;
+}
+
+static int run_unmount(const struct ctl *ctl, int argc, char **argv)
+{
+	const struct option longs[] = { lazy_option, all_option, { 0 } };
+	struct small_options o = { 0 };
+	json_t *request;
+
+	if (parse_small(argc, argv, "", longs, &o) != EXIT_OK)
+		return EXIT_USAGE;
+	if (!o.argument == !o.all)
+		return usage(stderr);
+	request = request_new(ctl, o.argument);
+	if (request && o.lazy)
+		json_object_set_new(request, "lazy", json_true());
+	if (request && o.all)
+		json_object_set_new(request, "all", json_true());
+	return ctl_call(ctl, o.argument ? o.argument : "--all", request, NULL, NULL, NULL);
+}
+
+struct watch {
+	bool json, is_terminal;
+};
+
+/* Nothing more will come of itself. */
+static bool is_final(const json_t *status)
+{
+	static const char *const final[] = { "native", "virtual", "failed", "absent" };
+	const char *state = json_string_value(json_object_get(status, "state"));
+
+	for (size_t i = 0; state && i < ARRAY_SIZE(final); i++) {
+		if (strcmp(state, final[i]) == 0)
+			return true;
+	}
+	return state && strcmp(state, "converged") == 0 &&
+	       json_is_string(json_object_get(status, "reason"));
+}
+
+static bool watch_frame(void *arg, json_t *result)
+{
+	const struct watch *watch = arg;
+
+	if (watch->json)
+		show_json(result, true);
+	else if (json_is_array(result))
+		show_list(result);
+	else
+		show_progress(result, watch->is_terminal);
+	return !json_is_object(result) || !is_final(result);
+}
+
+static int run_status(const struct ctl *ctl, int argc, char **argv)
+{
+	const struct option longs[] = { json_option, watch_option, { 0 } };
+	struct small_options o = { 0 };
+	struct watch watch = { .is_terminal = isatty(STDOUT_FILENO) };
+	json_t *request, *result = NULL;
+	int exit;
+
+	if (parse_small(argc, argv, "", longs, &o) != EXIT_OK)
+		return EXIT_USAGE;
+	request = request_new(ctl, o.argument);
+	watch.json = o.json;
+	if (request && o.watch)
+		json_object_set_new(request, "watch", json_true());
+	exit = ctl_call(ctl, o.argument, request, o.watch ? watch_frame : NULL, &watch, &result);
+	if (o.watch && !o.json && watch.is_terminal)
+		putchar('\n');
+	if (result && o.json)
+		show_json(result, false);
+	else if (json_is_array(result))
+		show_list(result);
+	else if (result)
+		show_status(result);
+	json_decref(result);
+	return exit;
+}
+
+static int run_list(const struct ctl *ctl, int argc, char **argv)
+{
+	const struct option longs[] = { json_option, { 0 } };
+	struct small_options o = { 0 };
+	json_t *result = NULL;
+	int exit;
+
+	if (parse_small(argc, argv, "", longs, &o) != EXIT_OK)
+		return EXIT_USAGE;
+	if (o.argument)
+		return usage(stderr);
+	exit = ctl_call(ctl, NULL, request_new(ctl, NULL), NULL, NULL, &result);
+	if (result && o.json)
+		show_json(result, false);
+	else if (result)
+		show_list(result);
+	json_decref(result);
+	return exit;
+}
+
+static int run_wait(const struct ctl *ctl, int argc, char **argv)
+{
+	const struct option longs[] = { for_option, timeout_option, { 0 } };
+	struct small_options o = { 0 };
+	uint64_t timeout_ms = 0;
+	json_t *request;
+
+	if (parse_small(argc, argv, "", longs, &o) != EXIT_OK)
+		return EXIT_USAGE;
+	if (!o.argument || !o.state ||
+	    (o.timeout && parse_duration(o.timeout, 1000, &timeout_ms) < 0))
+		return usage(stderr);
+	request = request_new(ctl, o.argument);
+	if (request)
+		json_object_set_new(request, "for", json_string(o.state));
+	if (request && o.timeout)
+		json_object_set_new(
+			request, "timeoutMs",
+			json_integer(
+				(json_int_t)(timeout_ms > INT64_MAX ? INT64_MAX : timeout_ms)));
+	return ctl_call(ctl, o.argument, request, NULL, NULL, NULL);
+}
+
+/* pause and resume */
+static int run_named(const struct ctl *ctl, int argc, char **argv)
+{
+	const struct option longs[] = { { 0 } };
+	struct small_options o = { 0 };
+
+	if (parse_small(argc, argv, "", longs, &o) != EXIT_OK)
+		return EXIT_USAGE;
+	if (!o.argument)
+		return usage(stderr);
+	return ctl_call(ctl, o.argument, request_new(ctl, o.argument), NULL, NULL, NULL);
+}
+
+static int run_converge(const struct ctl *ctl, int argc, char **argv)
+{
+	const struct option longs[] = { rate_option, { 0 } };
+	struct small_options o = { 0 };
+	uint64_t rate = 0;
+	json_t *request;
+
+	if (parse_small(argc, argv, "", longs, &o) != EXIT_OK)
+		return EXIT_USAGE;
+	if (!o.argument || (o.rate && strcmp(o.rate, "max") != 0 &&
+			    (parse_u64(o.rate, &rate) < 0 || rate > INT64_MAX)))
+		return usage(stderr);
+	request = request_new(ctl, o.argument);
+	if (request && o.rate)
+		json_object_set_new(request, "rate", json_integer((json_int_t)rate));
+	return ctl_call(ctl, o.argument, request, NULL, NULL, NULL);
+}
+
+static bool events_frame(void *arg, json_t *result)
+{
+	const bool *json = arg;
+	json_t *item;
+	size_t i;
+
+	json_array_foreach(result, i, item) {
+		if (*json)
+			show_json(item, true);
+		else
+			show_event(item);
+	}
+	fflush(stdout);
+	return true;
+}
+
+static int run_events(const struct ctl *ctl, int argc, char **argv)
+{
+	const struct option longs[] = { json_option, follow_option, { 0 } };
+	struct small_options o = { 0 };
+	json_t *request, *result = NULL;
+	int exit;
+
+	if (parse_small(argc, argv, "f", longs, &o) != EXIT_OK)
+		return EXIT_USAGE;
+	if (o.argument)
+		return usage(stderr);
+	request = request_new(ctl, NULL);
+	if (request && o.follow)
+		json_object_set_new(request, "follow", json_true());
+	exit = ctl_call(ctl, NULL, request, events_frame, &o.json, &result);
+	if (result)
+		events_frame(&o.json, result);
+	json_decref(result);
+	return exit;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(const struct ctl *ctl, int argc, char **argv); /* NULL: not built yet */
+} commands[] = {
+	{ "mount", ctl_mount },	  { "unmount", run_unmount },
+	{ "status", run_status }, { "list", run_list },
+	{ "wait", run_wait },	  { "pause", run_named },
+	{ "resume", run_named },  { "converge", run_converge },
+	{ "events", run_events }, { "stage", NULL },
+	{ "unstage", NULL },	  { "refresh", NULL },
+	{ "update", NULL },	  { "explain", NULL },
+	{ "doctor", NULL },	  { "config", NULL },
+	{ "metrics", NULL },	  { "install-flexvolume", NULL },
+	{ "reconstruct", NULL },  { "store", NULL },
+	{ "recover", NULL },	  { "upgrade", NULL },
+};
+
+static int run_command(struct ctl *ctl, int argc, char **argv)
+{
+	ctl->command = argv[0];
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		if (strcmp(argv[0], commands[i].name) != 0)
+			continue;
+		if (!commands[i].run)
+			return ctl_fail(ctl, EXIT_FAILED, NULL, "not built yet");
+		return commands[i].run(ctl, argc, argv);
+	}
+	return usage(stderr);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{ "root", required_argument, NULL, 'r' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	struct ctl ctl = { .root = getenv("FSGROUPFS_ROOT") };
+	int c;
+
+	signal(SIGPIPE, SIG_DFL);
+	if (!ctl.root || !*ctl.root)
+		ctl.root = "/";
+	while ((c = getopt_long(argc, argv, "+h", longs, NULL)) != -1) {
+		switch (c) {
+		case 'r':
+			ctl.root = optarg;
+			break;
+		case 'h':
+			return usage(stdout);
+		default:
+			return usage(stderr);
+		}
+	}
+	if (optind == argc)
+		return usage(stderr);
+	return run_command(&ctl, argc - optind, argv + optind);
+}

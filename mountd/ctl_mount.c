@@ -1,0 +1,331 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mountd/ctl_mount.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fs/base/cleanup.h"
+#include "fs/base/log.h"
+#include "fs/base/parse.h"
+#include "mountd/path.h"
+#include "mountd/proto.h"
+
+/* Long options only; each is a row below. */
+enum {
+	OPT_PLUGIN = 256,
+	OPT_SOURCE,
+	OPT_SPEC,
+	OPT_OBJECTS,
+	OPT_POD,
+	OPT_STAGED,
+	OPT_TARGET,
+	OPT_FSGROUP,
+	OPT_POLICY,
+	OPT_OWNERSHIP,
+	OPT_EXCLUDE,
+	OPT_KEEP_PRIVATE,
+	OPT_READ_ONLY,
+	OPT_CONVERGE_RATE,
+	OPT_HANDOFF,
+	OPT_SETTLE,
+	OPT_CONFLICT,
+	OPT_COHERENCE,
+	OPT_PERSIST,
+	OPT_VOLUME_ID,
+};
+
+static const struct option longs[] = {
+	{ "plugin", required_argument, NULL, OPT_PLUGIN },
+	{ "source", required_argument, NULL, OPT_SOURCE },
+	{ "spec", required_argument, NULL, OPT_SPEC },
+	{ "objects", required_argument, NULL, OPT_OBJECTS },
+	{ "pod", required_argument, NULL, OPT_POD },
+	{ "staged", required_argument, NULL, OPT_STAGED },
+	{ "target", required_argument, NULL, OPT_TARGET },
+	{ "fsgroup", required_argument, NULL, OPT_FSGROUP },
+	{ "policy", required_argument, NULL, OPT_POLICY },
+	{ "ownership", required_argument, NULL, OPT_OWNERSHIP },
+	{ "exclude", required_argument, NULL, OPT_EXCLUDE },
+	{ "keep-private", no_argument, NULL, OPT_KEEP_PRIVATE },
+	{ "read-only", no_argument, NULL, OPT_READ_ONLY },
+	{ "converge-rate", required_argument, NULL, OPT_CONVERGE_RATE },
+	{ "handoff", required_argument, NULL, OPT_HANDOFF },
+	{ "settle", required_argument, NULL, OPT_SETTLE },
+	{ "conflict", required_argument, NULL, OPT_CONFLICT },
+	{ "coherence", required_argument, NULL, OPT_COHERENCE },
+	{ "persist", no_argument, NULL, OPT_PERSIST },
+	{ "volume-id", required_argument, NULL, OPT_VOLUME_ID },
+	{ 0 },
+};
+
+struct arguments {
+	const struct ctl *ctl;
+	json_t *request;
+	const char *plugin, *source, *spec, *target;
+};
+
+static int usage(void)
+{
+	fprintf(stderr,
+		"usage: fsgroupctl [--root DIR] mount --plugin NAME [--source S] | --spec FILE\n"
+		"         --target DIR [--fsgroup GID] [--policy Always|OnRootMismatch|RootOnly]\n"
+		"         [--ownership converge|virtual|none] [--exclude PATTERN]... [--keep-private] [--read-only]\n"
+		"         [--converge-rate N] [--handoff yes|no] [--settle MS] [--conflict refuse|virtual]\n"
+		"         [--coherence exclusive|shared] [--persist] [--volume-id ID]\n");
+	return EXIT_USAGE;
+}
+
+static int fail(const struct arguments *a, int exit, const char *what, const char *value,
+		const char *why)
+{
+	char quoted[256];
+
+	return ctl_fail(a->ctl, exit, a->target, "%s %s: %s", what,
+			log_quote(value, quoted, sizeof(quoted)), why);
+}
+
+/* Text that is no UTF-8 cannot travel in JSON. */
+static int set_text(struct arguments *a, const char *key, const char *value)
+{
+	json_t *text = json_string(value);
+
+	if (!text)
+		return fail(a, EXIT_FAILED, key, value, "not valid UTF-8");
+	json_object_set_new(a->request, key, text);
+	return EXIT_OK;
+}
+
+static int set_number(struct arguments *a, const char *key, uint64_t value)
+{
+	json_object_set_new(a->request, key,
+			    json_integer((json_int_t)(value > INT64_MAX ? INT64_MAX : value)));
+	return EXIT_OK;
+}
+
+static int set_gid(struct arguments *a, const char *value)
+{
+	gid_t gid = GID_UNSET;
+	int r = parse_gid(value, &gid);
+
+	if (r < 0)
+		return fail(a, EXIT_FAILED, "gid", value,
+			    r == -ERANGE ? "out of range (0 to 4294967294)" : "not a decimal gid");
+	return set_number(a, "fsGroup", gid);
+}
+
+static int set_rate(struct arguments *a, const char *value)
+{
+	uint64_t rate = 0;
+
+	if (parse_u64(value, &rate) < 0)
+		return fail(a, EXIT_USAGE, "converge-rate", value,
+			    "not a number of files a second");
+	return set_number(a, "convergeRate", rate);
+}
+
+static int set_settle(struct arguments *a, const char *value)
+{
+	uint64_t ms = 0;
+
+	if (parse_duration(value, 1, &ms) < 0)
+		return fail(a, EXIT_USAGE, "settle", value, "not a time");
+	return set_number(a, "settleMs", ms);
+}
+
+static int set_handoff(struct arguments *a, const char *value)
+{
+	bool yes = true;
+
+	if (parse_bool(value, &yes) < 0)
+		return fail(a, EXIT_USAGE, "handoff", value, "neither yes nor no");
+	json_object_set_new(a->request, "handoff", json_boolean(yes));
+	return EXIT_OK;
+}
+
+static int add_exclude(struct arguments *a, const char *value)
+{
+	json_t *list = json_object_get(a->request, "excludes"), *text = json_string(value);
+
+	if (!text || !*value)
+		return fail(a, EXIT_USAGE, "exclude", value, "not a pattern");
+	if (!list) {
+		list = json_array();
+		json_object_set_new(a->request, "excludes", list);
+	}
+	json_array_append_new(list, text);
+	return EXIT_OK;
+}
+
+static int take_option(struct arguments *a, int option, const char *value)
+{
+	switch (option) {
+	case OPT_PLUGIN:
+		a->plugin = value;
+		return set_text(a, "plugin", value);
+	case OPT_SOURCE:
+		a->source = value;
+		return EXIT_OK;
+	case OPT_SPEC:
+		a->spec = value;
+		return EXIT_OK;
+	case OPT_TARGET:
+		a->target = value;
+		return EXIT_OK;
+	case OPT_FSGROUP:
+		return set_gid(a, value);
+	case OPT_POLICY:
+		return set_text(a, "policy", value);
+	case OPT_OWNERSHIP:
+		return set_text(a, "ownership", value);
+	case OPT_EXCLUDE:
+		return add_exclude(a, value);
+	case OPT_CONVERGE_RATE:
+		return set_rate(a, value);
+	case OPT_HANDOFF:
+		return set_handoff(a, value);
+	case OPT_SETTLE:
+		return set_settle(a, value);
+	case OPT_CONFLICT:
+		return set_text(a, "conflict", value);
+	case OPT_COHERENCE:
+		return set_text(a, "coherence", value);
+	case OPT_VOLUME_ID:
+		return set_text(a, "volumeId", value);
+	case OPT_KEEP_PRIVATE:
+		json_object_set_new(a->request, "keepPrivate", json_true());
+		return EXIT_OK;
+	case OPT_READ_ONLY:
+		json_object_set_new(a->request, "readOnly", json_true());
+		return EXIT_OK;
+	case OPT_PERSIST:
+		json_object_set_new(a->request, "persist", json_true());
+		return EXIT_OK;
+	case OPT_OBJECTS:
+	case OPT_POD:
+	case OPT_STAGED:
+		return ctl_fail(a->ctl, EXIT_FAILED, a->target,
+				"--objects, --pod and --staged are not built yet");
+	default:
+		return usage();
+	}
+}
+
+/* The whole file, or standard input for "-". */
+static int read_file(const char *path, char **ret_text)
+{
+	AUTO_FD int own_fd = -1;
+	AUTO_FREE char *text = malloc(PROTO_FRAME_MAX + 1);
+	int fd = STDIN_FILENO;
+	size_t used = 0;
+
+	if (!text)
+		return -ENOMEM;
+	if (strcmp(path, "-") != 0)
+		fd = own_fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	for (;;) {
+		ssize_t n = read(fd, text + used, PROTO_FRAME_MAX - used);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		used += (size_t)n;
+		if (used == PROTO_FRAME_MAX)
+			return -EFBIG;
+	}
+	text[used] = '\0';
+	if (memchr(text, '\0', used))
+		return -EILSEQ;
+	*ret_text = take_ptr(&text);
+	return 0;
+}
+
+static int set_spec(struct arguments *a)
+{
+	AUTO_FREE char *text = NULL;
+	json_t *value;
+	int r = read_file(a->spec, &text);
+
+	if (r < 0)
+		return fail(a, EXIT_FAILED, "spec", a->spec, strerror(-r));
+	value = json_string(text);
+	if (!value)
+		return fail(a, EXIT_FAILED, "spec", a->spec, "not valid UTF-8");
+	json_object_set_new(a->request, "spec", value);
+	return EXIT_OK;
+}
+
+/* A person names a directory from where they stand; the daemon stands elsewhere. */
+static int set_source(struct arguments *a)
+{
+	AUTO_FREE char *absolute = NULL;
+	bool is_path = a->plugin &&
+		       (strcmp(a->plugin, "local") == 0 || strcmp(a->plugin, "hostPath") == 0) &&
+		       a->source[0] != '{';
+	int r;
+
+	if (!is_path)
+		return set_text(a, "source", a->source);
+	r = path_absolute(a->source, &absolute);
+	if (r < 0)
+		return fail(a, EXIT_FAILED, "source", a->source, strerror(-r));
+	return set_text(a, "source", absolute);
+}
+
+static int set_target(struct arguments *a)
+{
+	AUTO_FREE char *absolute = NULL;
+	int r = path_absolute(a->target, &absolute);
+
+	if (r < 0)
+		return fail(a, EXIT_FAILED, "target", a->target, strerror(-r));
+	return set_text(a, "target", absolute);
+}
+
+static int complete(struct arguments *a)
+{
+	int exit = EXIT_OK;
+
+	if (!a->target || (!a->plugin && !a->spec))
+		return usage();
+	if (a->source && a->spec)
+		return ctl_fail(a->ctl, EXIT_FAILED, a->target,
+				"two conflicting sources: --source and --spec");
+	if (a->source && !a->plugin)
+		return usage();
+	if (a->spec)
+		exit = set_spec(a);
+	if (exit == EXIT_OK && a->source)
+		exit = set_source(a);
+	return exit == EXIT_OK ? set_target(a) : exit;
+}
+
+int ctl_mount(const struct ctl *ctl, int argc, char **argv)
+{
+	struct arguments a = { .ctl = ctl, .request = json_pack("{s:s}", "command", "mount") };
+	int exit = EXIT_OK, c;
+
+	/* The target first: it names the volume in every message. */
+	for (int i = 1; i + 1 < argc; i++) {
+		if (strcmp(argv[i], "--target") == 0)
+			a.target = argv[i + 1];
+	}
+	optind = 0;
+	while (exit == EXIT_OK && (c = getopt_long(argc, argv, "+", longs, NULL)) != -1)
+		exit = take_option(&a, c, optarg);
+	if (exit == EXIT_OK && optind != argc)
+		exit = usage();
+	if (exit == EXIT_OK)
+		exit = complete(&a);
+	if (exit == EXIT_OK)
+		return ctl_call(ctl, a.target, a.request, NULL, NULL, NULL);
+	json_decref(a.request);
+	return exit;
+}

@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MOUNTD_CTL_MOUNT_H
+#define MOUNTD_CTL_MOUNT_H
+
+/* ctl_mount: "fsgroupctl mount": its many options made into one request. One thread. */
+
+#include "mountd/ctl_call.h"
+
+/* ctl_mount: the whole command; returns the exit status. */
+int ctl_mount(const struct ctl *ctl, int argc, char **argv);
+
+#endif

@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * follow: what keepers report becomes what is on record. Called by the overlays' watchers, one overlay
+ * at a time; a write that fails is tried again with the next report.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "fs/base/log.h"
+#include "mountd/manager_impl.h"
+#include "mountd/mount.h"
+
+#define COUNTERS_EVERY_MS 1000 /* each is an fsync */
+
+struct progress {
+	uint64_t counters_at_ms, failures_total;
+	bool epoch_known, finished;
+};
+
+static void get_progress(struct live *live, void *arg)
+{
+	*(struct progress *)arg = (struct progress){
+		.counters_at_ms = live->counters_at_ms,
+		.failures_total = live->failures_total,
+		.epoch_known = live->epoch_known,
+		.finished = live->finished,
+	};
+}
+
+static void set_progress(struct live *live, void *arg)
+{
+	const struct progress *p = arg;
+
+	live->counters_at_ms = p->counters_at_ms;
+	live->failures_total = p->failures_total;
+	live->epoch_known = p->epoch_known;
+	live->finished = p->finished;
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+static bool is_done(const struct overlay_status *status)
+{
+	return status->state == VOLUME_CONVERGED || status->state == VOLUME_NATIVE;
+}
+
+static int follow_run(struct manager *m, const struct overlay_status *status,
+		      struct progress *io_progress)
+{
+	uint64_t now = now_ms();
+	int r = 0;
+
+	if (status->epoch[0] && !io_progress->epoch_known) {
+		r = store_run_set_epoch(m->store, status->run, status->epoch);
+		io_progress->epoch_known = r == 0;
+	}
+	if (r == 0 && is_done(status) && !io_progress->finished) {
+		r = store_run_finish(m->store, status->run, &status->counters);
+		io_progress->finished = r == 0;
+	} else if (r == 0 && !io_progress->finished && status->counters.seen > 0 &&
+		   now - io_progress->counters_at_ms >= COUNTERS_EVERY_MS) {
+		r = store_run_set_counters(m->store, status->run, &status->counters);
+		io_progress->counters_at_ms = now;
+	}
+	return r;
+}
+
+static int follow_failures(struct manager *m, const char *id, const struct overlay_status *status,
+			   const char *message, struct progress *io_progress)
+{
+	struct failure_record *list = NULL;
+	int n, r;
+
+	if (status->failures_total == io_progress->failures_total)
+		return 0;
+	n = overlay_status_failures(message, &list);
+	if (n < 0)
+		return n;
+	r = store_failures_set(m->store, id, list, (size_t)n, status->failures_total);
+	overlay_failures_free(list, (size_t)n);
+	if (r == 0)
+		io_progress->failures_total = status->failures_total;
+	return r;
+}
+
+/* What is mounted at the volume's target; false: nothing, or it cannot be told. */
+static bool look_at_target(const struct volume_record *vol, struct mount_view *ret_view)
+{
+	AUTO(target) *target = NULL;
+	char why[TARGET_ERROR_MAX];
+
+	return target_open(vol->target_resolved, &target, why) == 0 &&
+	       mount_look(target->parent_fd, target->name, ret_view) == 0 && ret_view->is_root;
+}
+
+/* The keeper speaks of its own target; a volume that shares the overlay has a mount of its own. */
+static uint64_t mount_id_of(const struct volume_record *vol, const struct overlay_status *status)
+{
+	struct mount_view view;
+
+	if (status->mount_id == 0 || status->mount_id == vol->mount_id)
+		return vol->mount_id;
+	return look_at_target(vol, &view) && view.id == status->mount_id ? view.id : vol->mount_id;
+}
+
+static int follow_state(struct manager *m, const struct volume_record *vol,
+			const struct overlay_status *status)
+{
+	const char *reason = status->reason[0] ? status->reason : NULL;
+	uint64_t mount_id = mount_id_of(vol, status);
+	bool same_reason = strcmp(vol->reason ? vol->reason : "", status->reason) == 0;
+	int r;
+
+	if (vol->state == status->state && same_reason && vol->mount_id == mount_id)
+		return 0;
+	r = store_volume_set_state(m->store, vol->id, status->state, reason, mount_id);
+	if (r == 0 && vol->state != status->state)
+		event(m, vol->id, volume_state_name(status->state), "%s%s%s", vol->target,
+		      reason ? ": " : "", reason ? reason : "");
+	return r;
+}
+
+static bool follow_status(void *arg, const char *id, const struct overlay_status *status,
+			  const char *message)
+{
+	struct manager *m = arg;
+	AUTO(volume_record) *vol = NULL;
+	struct progress progress = { 0 };
+	bool has_run;
+	int r = store_volume_by_id(m->store, id, &vol);
+
+	if (r < 0) {
+		log_line(LOG_WARNING, "follow", "vol=%s ignoring a report: %s", id, strerror(-r));
+		return false;
+	}
+	live_touch(m, id, get_progress, &progress);
+	has_run = status->run[0] && vol->run_id && strcmp(status->run, vol->run_id) == 0;
+	/* The run first: whoever sees "converged" may rely on its being on record. */
+	r = has_run ? follow_run(m, status, &progress) : 0;
+	if (r == 0)
+		r = follow_failures(m, id, status, message, &progress);
+	live_touch(m, id, set_progress, &progress);
+	if (r == 0)
+		r = follow_state(m, vol, status);
+	if (r < 0)
+		log_line(LOG_WARNING, "follow", "vol=%s a report is not on record yet: %s", id,
+			 strerror(-r));
+	return r == 0 && has_run && progress.finished;
+}
+
+static void follow_gone(void *arg, const char *id, const struct overlay_status *last)
+{
+	struct manager *m = arg;
+	AUTO(volume_record) *vol = NULL;
+	struct mount_view view = { 0 };
+	bool mounted;
+
+	if (store_volume_by_id(m->store, id, &vol) < 0)
+		return;
+	mounted = look_at_target(vol, &view);
+	if (mounted && last->state == VOLUME_NATIVE &&
+	    (view.id == vol->mount_id || view.id == last->mount_id)) {
+		/* After the hand-off nothing of ours is needed any more. */
+		(void)store_volume_set_state(m->store, id, VOLUME_NATIVE, NULL, view.id);
+		return;
+	}
+	if (mounted && view.id == vol->mount_id) {
+		(void)store_volume_set_state(m->store, id, VOLUME_FAILED,
+					     "the overlay's keeper has ended", vol->mount_id);
+		event(m, id, "failed", "the overlay's keeper has ended; its mount is still at %s",
+		      vol->target);
+		return;
+	}
+	/* A plain umount(2) is legal. */
+	(void)store_volume_set_state(m->store, id, VOLUME_ABSENT, "unmounted by somebody else", 0);
+	live_remove(m, id);
+	event(m, id, "absent", "%s was unmounted by somebody else", vol->target);
+}
+
+static void follow_changed(void *arg)
+{
+	manager_changed(arg);
+}
+
+const struct overlay_follower follower_template = {
+	.status = follow_status,
+	.gone = follow_gone,
+	.changed = follow_changed,
+};

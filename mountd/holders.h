@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MOUNTD_HOLDERS_H
+#define MOUNTD_HOLDERS_H
+
+/*
+ * holders: which processes keep a mount busy: by working directory, root, program, open file or mapping.
+ *
+ * Best effort: processes come and go, and in a user namespace others cannot be looked into. Never asks
+ * a file system's server. No state, any thread; takes time in proportion to the open files of the node.
+ */
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/*
+ * holders_describe: "held by 12 (bash), 40 (sleep)", or what else is known; at most a few are named.
+ * @mount_id: the mount's unique id
+ * @dev:      its st_dev where that is the mount's alone (an overlay): finds it in other mount
+ *            namespaces too; else 0
+ * Returns @ret_text.
+ */
+char *holders_describe(uint64_t mount_id, dev_t dev, char *ret_text, size_t size);
+
+/* holders_list: [{"mntns", "pids"}] of those that use files on @dev; NULL: no memory. */
+json_t *holders_list(dev_t dev);
+
+#endif

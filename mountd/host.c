@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mountd/host.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "fs/base/cleanup.h"
+#include "fs/base/log.h"
+#include "mountd/holders.h"
+#include "mountd/mount.h"
+
+static const struct building *building_of(const struct volume_builder *b)
+{
+	return (const struct building *)b; /* first member */
+}
+
+static int __attribute__((format(printf, 3, 4)))
+fail(struct volume_builder *b, int error, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(b->error, sizeof(b->error), format, args);
+	va_end(args);
+	return error;
+}
+
+static int open_beneath(const char *prefix, const char *rest, int *ret_fd)
+{
+	struct open_how how = {
+		.flags = O_PATH | O_CLOEXEC,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+	};
+	AUTO_FD int prefix_fd = open(prefix, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	int fd;
+
+	if (prefix_fd < 0)
+		return -errno;
+	if (!*rest) {
+		*ret_fd = take_fd(&prefix_fd);
+		return 0;
+	}
+	fd = (int)syscall(SYS_openat2, prefix_fd, rest, &how, sizeof(how));
+	if (fd < 0)
+		return -errno;
+	*ret_fd = fd;
+	return 0;
+}
+
+static int host_open_source(struct volume_builder *b, const char *path, int *ret_fd)
+{
+	const struct front_rules *front = building_of(b)->front;
+	const char *prefix, *rest;
+	char quoted[256];
+	int fd, r;
+
+	log_quote(path, quoted, sizeof(quoted));
+	if (path[0] != '/')
+		return fail(b, -EINVAL, "source %s: not an absolute path", quoted);
+	if (!front)
+		return fail(b, -EACCES, "source %s: not to be opened now", quoted);
+	if (!front->sources) {
+		fd = open(path, O_PATH | O_CLOEXEC);
+		if (fd < 0) {
+			r = -errno;
+			return fail(b, r, "source %s: %s", quoted, strerror(-r));
+		}
+		*ret_fd = fd;
+		return 0;
+	}
+	prefix = rules_source_prefix(front, path, &rest);
+	if (!prefix)
+		return fail(b, -EACCES,
+			    "source %s: beneath no prefix that mountd.conf allows (sources)",
+			    quoted);
+	r = open_beneath(prefix, rest, ret_fd);
+	if (r < 0)
+		return fail(b, r, "source %s: %s", quoted,
+			    r == -ELOOP ? "a symbolic link is not followed here" : strerror(-r));
+	return 0;
+}
+
+static int make_place(struct volume_builder *b, int dir_fd, const char *name)
+{
+	if (mkdirat(dir_fd, name, 0700) < 0 && errno != EEXIST) {
+		int r = -errno;
+
+		return fail(b, r, "%s/%s: %s", b->dir_path, name, strerror(-r));
+	}
+	return 0;
+}
+
+/* The id is known before the mount can be seen, so a crash leaves nothing that has no name. */
+static int attach(struct volume_builder *b, int tree_fd, int dir_fd, const char *name)
+{
+	struct mount_attr private = { .propagation = MS_PRIVATE };
+	int r = make_place(b, dir_fd, name);
+
+	if (r < 0)
+		return r;
+	r = mount_attach(tree_fd, dir_fd, name);
+	if (r < 0)
+		return fail(b, r, "mounting at %s/%s: %s", b->dir_path, name, strerror(-r));
+	/* Attaching below a shared mount has made it shared. */
+	if (mount_setattr(tree_fd, "", AT_EMPTY_PATH, &private, sizeof(private)) < 0)
+		log_line(LOG_WARNING, "bind", "ignoring that %s/%s stays shared: %s", b->dir_path,
+			 name, strerror(errno));
+	return 0;
+}
+
+static int host_bind(struct volume_builder *b, int source_fd, int dir_fd, const char *name,
+		     uint64_t *ret_mount_id)
+{
+	AUTO_FD int tree = -1;
+	uint64_t id = 0;
+	int r = mount_clone(source_fd, 0, &tree, &id);
+
+	if (r < 0)
+		return fail(b, r, "cloning the source's mount: %s", strerror(-r));
+	r = attach(b, tree, dir_fd, name);
+	if (r == 0)
+		*ret_mount_id = id;
+	return r;
+}
+
+static int host_mount_tmpfs(struct volume_builder *b, int dir_fd, const char *name,
+			    uint64_t size_bytes, mode_t mode, uint64_t *ret_mount_id)
+{
+	AUTO_FD int tree = -1;
+	uint64_t id = 0;
+	int r = mount_new_tmpfs(size_bytes, mode, &tree, &id);
+
+	if (r < 0)
+		return fail(b, r, "making a tmpfs: %s", strerror(-r));
+	r = attach(b, tree, dir_fd, name);
+	if (r == 0)
+		*ret_mount_id = id;
+	return r;
+}
+
+static bool host_is_mounted(struct volume_builder *b, int dir_fd, const char *name,
+			    uint64_t mount_id)
+{
+	struct mount_view view;
+
+	(void)b;
+	return mount_id != 0 && mount_look(dir_fd, name, &view) == 0 && view.is_root &&
+	       view.id == mount_id;
+}
+
+static int host_unmount(struct volume_builder *b, int dir_fd, const char *name, uint64_t mount_id)
+{
+	struct mount_view view;
+	char holders[256];
+	int r = mount_look(dir_fd, name, &view);
+
+	if (r == -ENOENT || (r == 0 && !view.is_root))
+		return 0;
+	if (r < 0)
+		return fail(b, r, "%s/%s: %s", b->dir_path, name, strerror(-r));
+	if (view.id != mount_id)
+		return fail(b, -EBUSY, "%s/%s: something that is not ours is mounted there",
+			    b->dir_path, name);
+	r = mount_detach(dir_fd, name, false);
+	if (r == -EBUSY)
+		return fail(b, r, "%s/%s is busy: %s", b->dir_path, name,
+			    holders_describe(view.id, 0, holders, sizeof(holders)));
+	if (r < 0)
+		return fail(b, r, "unmounting %s/%s: %s", b->dir_path, name, strerror(-r));
+	return 0;
+}
+
+static const char *host_boot_id(const struct volume_builder *b)
+{
+	return building_of(b)->boot_id;
+}
+
+const struct host host_table = {
+	.open_source = host_open_source,
+	.bind = host_bind,
+	.mount_tmpfs = host_mount_tmpfs,
+	.is_mounted = host_is_mounted,
+	.unmount = host_unmount,
+	.boot_id = host_boot_id,
+};

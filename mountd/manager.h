@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MOUNTD_MANAGER_H
+#define MOUNTD_MANAGER_H
+
+/*
+ * manager: the life of volumes (design, section 2): records the intent, lets the plugin set up, presents,
+ * follows, tears down, and finds again after a restart.
+ *
+ * Knows the store, plugins, overlays and mounts, and the order between them. Does not know front ends,
+ * sockets or the protocol: it gets checked requests and gives answers.
+ *
+ * Thread-safe: requests for one volume one after the other, for different volumes in parallel. Lock
+ * order: volume key, tree key, overlay, manager->lock.
+ */
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "fs/base/cleanup.h"
+#include "fs/base/parse.h"
+#include "mountd/answer.h"
+#include "mountd/path.h"
+#include "mountd/rules.h"
+
+struct manager;
+
+/*
+ * manager_new: opens the store and what else lies in @layout (borrowed for the manager's life).
+ * Returns 0, or -errno with *ret_error (ANSWER_TEXT_MAX bytes).
+ */
+int manager_new(const struct layout *layout, struct manager **ret_manager, char *ret_error);
+
+/* manager_free: after the last request; overlays and volumes stay as they are. */
+void manager_free(struct manager *m);
+DEFINE_AUTO(manager)
+
+/*
+ * manager_reconstruct: once, before the first request: brings each recorded volume to the state that
+ * it is found in, and adopts keepers. What cannot be told is left and reported, nothing is removed.
+ */
+void manager_reconstruct(struct manager *m);
+
+/* manager_stop: wakes whoever waits; waits then end without an answer (see manager_is_stopping). */
+void manager_stop(struct manager *m);
+bool manager_is_stopping(struct manager *m);
+
+/* manager_is_idle: no volume on record. */
+bool manager_is_idle(struct manager *m);
+
+/* manager_reap: at SIGCHLD. */
+void manager_reap(struct manager *m);
+
+/* A mount as asked for; texts are borrowed; NULL: not said, so the rules' or the plugin's default. */
+struct mount_request {
+	enum front_end front;
+	const char *target;
+	const char *plugin, *source, *spec;
+	gid_t fs_group;
+	const char *policy, *ownership, *conflict, *coherence, *volume_id;
+	json_t *excludes; /* array of strings, or NULL */
+	bool keep_private, read_only, persist;
+	bool handoff;
+	bool has_rate, has_settle;
+	uint64_t converge_rate, settle_ms;
+};
+
+enum proto_exit manager_mount(struct manager *m, const struct mount_request *request,
+			      struct answer *answer);
+
+/* @volume: an id, or a target when it holds a '/'. */
+enum proto_exit manager_unmount(struct manager *m, const char *volume, bool lazy,
+				struct answer *answer);
+enum proto_exit manager_unmount_all(struct manager *m, bool lazy, struct answer *answer);
+
+/* manager_status: one volume's status object, or with @volume NULL an array of all. */
+enum proto_exit manager_status(struct manager *m, const char *volume, struct answer *answer);
+
+enum proto_exit manager_pause(struct manager *m, const char *volume, bool paused,
+			      struct answer *answer);
+
+/* @has_rate: whether @rate (files a second; 0: no limit) is to be set too. */
+enum proto_exit manager_converge(struct manager *m, const char *volume, bool has_rate,
+				 uint64_t rate, struct answer *answer);
+
+/*
+ * manager_wait: until the volume is presented, converged or native, at most @timeout_ms (UINT64_MAX:
+ * for ever). @client_fd: gives up when this connection has ended; -1: none.
+ * EXIT_OK, EXIT_FAILED (can never be), EXIT_TIMEOUT, EXIT_NO_VOLUME. When manager_is_stopping() it may
+ * return EXIT_FAILED, and the client is to ask again.
+ */
+enum proto_exit manager_wait(struct manager *m, const char *volume, const char *state,
+			     uint64_t timeout_ms, int client_fd, struct answer *answer);
+
+/* manager_events: an array of events after id @after. */
+enum proto_exit manager_events(struct manager *m, int64_t after, struct answer *answer);
+
+/*
+ * manager_await_change: blocks until something has changed since *io_generation (0 at first), at most
+ * @timeout_ms. Returns whether it has.
+ */
+bool manager_await_change(struct manager *m, uint64_t *io_generation, uint64_t timeout_ms);
+
+#endif

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MOUNTD_MANAGER_IMPL_H
+#define MOUNTD_MANAGER_IMPL_H
+
+/*
+ * manager_impl: what the files of the manager (manager*.c, setup.c, present.c, teardown.c, follow.c,
+ * reconstruct.c) share. Nobody else includes it. See manager.h.
+ */
+
+#include <pthread.h>
+
+#include "fs/ownership/present.h"
+#include "mountd/host.h"
+#include "mountd/manager.h"
+#include "mountd/overlays.h"
+#include "mountd/spec.h"
+#include "mountd/target.h"
+#include "plugins/plugin.h"
+#include "store/store.h"
+
+#define BOOT_ID_SIZE 37
+
+/* A volume that is at its target with an ownership of ours, as far as other volumes care. */
+struct live {
+	struct live *next;
+	char *id;
+	char *tree;   /* tree_identity() of its lower tree */
+	char *wanted; /* run_record.wanted, or for a virtual one "virtual;" and that */
+	dev_t dev;    /* st_dev of its overlay; 0: unknown */
+	/* What the follower has written already; touched by the overlay's watcher only. */
+	uint64_t counters_at_ms;
+	uint64_t failures_total;
+	bool epoch_known, finished;
+};
+
+struct manager {
+	const struct layout *layout;
+	struct store *store;
+	struct overlays *overlays;
+	int volumes_fd, runs_fd, keepers_fd;
+	char *volumes_path;
+	char boot_id[BOOT_ID_SIZE];
+
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* with lock; monotonic clock */
+	uint64_t generation;	/* of all volumes; guarded by lock */
+	struct busy_key *busy;	/* guarded by lock */
+	struct live *lives;	/* guarded by lock */
+	bool stopping;		/* guarded by lock */
+};
+
+/* manager_changed: wakes whoever waits for a change. */
+void manager_changed(struct manager *m);
+
+/*
+ * key_lock: one holder a key at a time: a volume id, or "tree:" and a tree's identity. Blocks for as long as
+ * another request works on it. -ENOMEM.
+ */
+int key_lock(struct manager *m, const char *key);
+void key_unlock(struct manager *m, const char *key);
+
+/* volume_find: by id, or by target when @volume holds a '/'. 0, -ENOENT or the store's errors. */
+int volume_find(struct manager *m, const char *volume, struct volume_record **ret_vol);
+
+/*
+ * volume_find_locked: the same with its key locked; when it returns -ENOENT for an id the key is not
+ * locked. The caller unlocks (*ret_vol)->id.
+ */
+int volume_find_locked(struct manager *m, const char *volume, struct volume_record **ret_vol);
+
+/* store_why: one line on a store's error for people: "the store: <what>". */
+const char *store_why(int error, char *ret_text, size_t size);
+
+/* event: ignoring errors but for the log: a full disk must not stop what it reports. */
+void event(struct manager *m, const char *volume_id, const char *kind, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* ---- building: a plugin's view of a recorded volume ---- */
+
+struct volume_work {
+	struct building building;
+	const struct volume_plugin *plugin;
+	struct spec *spec;
+	json_t *metadata;
+	char *dir_path;
+	int dir_fd; /* -1: the directory is not there */
+};
+
+/*
+ * work_open: all that a call into the plugin needs. @make_dir: makes the volume's directory.
+ * @front may be NULL (no source can be opened). *ret_error: PLUGIN_ERROR_MAX bytes.
+ */
+int work_open(struct manager *m, const struct volume_record *vol, const struct front_rules *front,
+	      bool make_dir, struct volume_work **ret_work, char *ret_error);
+void volume_work_free(struct volume_work *work);
+DEFINE_AUTO(volume_work)
+
+/* ---- live volumes ---- */
+
+int live_add(struct manager *m, const char *id, const char *tree, const char *wanted);
+void live_remove(struct manager *m, const char *id);
+void live_set_dev(struct manager *m, const char *id, dev_t dev);
+dev_t live_dev(struct manager *m, const char *id);
+/* live_touch: calls @fn with the entry under the lock; false: there is none. */
+bool live_touch(struct manager *m, const char *id, void (*fn)(struct live *live, void *arg),
+		void *arg);
+
+/* ---- steps ---- */
+
+/* present: brings a volume that is set up to its target. Part of a mount; see present.c. */
+struct presenting {
+	struct manager *m;
+	struct volume_record *vol;
+	struct target *target;
+	const struct volume_plugin *plugin;
+	int lower_fd;
+	enum ownership_outcome outcome;
+	bool setup_ran;	       /* false: what was there is used again, and needs no new run */
+	const char *certifies; /* the marker's text, or NULL */
+	bool conflict_is_refused;
+	char *error; /* ANSWER_TEXT_MAX bytes */
+	char *note;  /* ANSWER_TEXT_MAX bytes */
+};
+int present_volume(struct presenting *p);
+
+/* journal_remove: of a run that is finished or void. */
+void journal_remove(struct manager *m, const char *run_id);
+
+/* wanted_text: what run_record.wanted says; NULL: no memory. */
+char *wanted_text(const struct volume_record *vol);
+
+/* How much of a volume a tear-down leaves. */
+enum teardown_keep {
+	KEEP_NOTHING,
+	KEEP_DATA, /* plugins that delete data are not called: a failed re-mount of a volume that had been up */
+	KEEP_SET_UP, /* only the presentation goes: the volume is about to be mounted again */
+};
+
+/*
+ * teardown: undoes what there is of @vol, but for its record. Idempotent. Once the target is unmounted
+ * vol->mount_id is 0.
+ * Returns 0, -EBUSY (in use, or a foreign mount is there), ... with *ret_error (ANSWER_TEXT_MAX bytes).
+ */
+int teardown(struct manager *m, struct volume_record *vol, bool lazy, enum teardown_keep keep,
+	     char *ret_error);
+
+extern const struct overlay_follower follower_template; /* .arg is the manager's */
+
+#endif

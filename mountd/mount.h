@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MOUNTD_MOUNT_H
+#define MOUNTD_MOUNT_H
+
+/*
+ * mount: the mount system calls and the mount table, by descriptor and one name.
+ *
+ * Knows mounts and their identity: the unique mount id (Linux 6.8), or the plain one where the kernel
+ * has no other. Does not know volumes. Nothing here asks a file system's server: looking at a mount
+ * whose server is down does not block. The only user of libmount; its codes become errno values here
+ * (mount_errno()). No state, any thread.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+#include <sys/types.h>
+
+/* What stands at a name, as the mount table sees it. */
+struct mount_view {
+	uint64_t id;  /* of the mount that the name leads to */
+	bool is_root; /* the name is a mount point; id is of the topmost mount there */
+	mode_t mode;  /* type, as far as it is known without asking; 0: unknown */
+	dev_t dev;
+};
+
+/* mount_look: 0, -ENOENT, -ENOTDIR, -EACCES. @name may be "" for what @dir_fd itself is. */
+int mount_look(int dir_fd, const char *name, struct mount_view *ret_view);
+
+/*
+ * mount_clone: a detached private clone of the one mount that @fd (O_PATH will do) is on, with what is below
+ * @fd as its root; mounts below it are not cloned.
+ * @attr_set: MOUNT_ATTR_* bits that the clone has besides those of the original
+ * Returns 0, -EINVAL (the mount may not be cloned: locked by a user namespace), -EPERM, -ENOMEM.
+ */
+int mount_clone(int fd, uint64_t attr_set, int *ret_tree_fd, uint64_t *ret_id);
+
+/* mount_new_tmpfs: a detached tmpfs. @size_bytes 0: the kernel's default. Without swap where known. */
+int mount_new_tmpfs(uint64_t size_bytes, mode_t mode, int *ret_tree_fd, uint64_t *ret_id);
+
+/* mount_attach: -ENOTDIR/-EISDIR where types differ; -ENOENT, -EPERM, -ENOSPC (too many mounts). */
+int mount_attach(int tree_fd, int dir_fd, const char *name);
+
+/* mount_detach: the topmost mount at the name. -EBUSY, -EINVAL (nothing is mounted there), -EPERM. */
+int mount_detach(int dir_fd, const char *name, bool lazy);
+
+/*
+ * mount_describe: "<type> from <source>", printable, of the topmost mount at the resolved @path.
+ * Returns 0, -ENOENT (nothing is mounted there) or -errno.
+ */
+int mount_describe(const char *path, char *ret_text, size_t size);
+
+/* mount_below: the path of some mount below the resolved @path; the caller's to free. -ENOENT: none. */
+int mount_below(const char *path, char **ret_path);
+
+#endif

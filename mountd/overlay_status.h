@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MOUNTD_OVERLAY_STATUS_H
+#define MOUNTD_OVERLAY_STATUS_H
+
+/*
+ * overlay_status: what a keeper says of its overlay, read from its message (fs/base/keyval.h).
+ *
+ * The keeper is ours, but its server reads hostile trees: every field is checked, and texts are kept
+ * printable. Pure: no state, any thread.
+ */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "store/store.h"
+
+#define OVERLAY_TEXT_MAX 256
+#define OVERLAY_RUN_SIZE 33
+#define OVERLAY_EPOCH_SIZE 48
+
+struct overlay_status {
+	enum volume_state state;	/* presented, converging, converged, native or virtual */
+	char reason[OVERLAY_TEXT_MAX];	/* "": none */
+	char run[OVERLAY_RUN_SIZE];	/* "": none */
+	char epoch[OVERLAY_EPOCH_SIZE]; /* "": not known yet */
+	struct run_counters counters;
+	uint64_t total; /* entries; 0: unknown */
+	uint64_t rate;	/* files a second */
+	uint64_t converge_rate;
+	bool paused;
+	pid_t keeper_pid, server_pid;
+	uint64_t restarts;
+	bool passthrough;
+	uint64_t mount_id; /* unique id of what is at the target */
+	bool held;	   /* after the hand-off: the detached overlay still has users */
+	uint64_t failures_total;
+};
+
+/*
+ * overlay_status_parse: the fields of a "status" message; what is absent is zero.
+ * Returns 0, or -EBADMSG: another verb, no or an unknown state, or a number that is none.
+ */
+int overlay_status_parse(const char *message, struct overlay_status *ret_status);
+
+/*
+ * overlay_status_failures: the failures listed in a "status" message, at most STORE_FAILURES_MAX.
+ * Returns how many; *ret_list is freed by overlay_failures_free(); -EBADMSG, -ENOMEM.
+ */
+int overlay_status_failures(const char *message, struct failure_record **ret_list);
+void overlay_failures_free(struct failure_record *list, size_t count);
+
+#endif

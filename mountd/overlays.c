@@ -1,0 +1,758 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mountd/overlays.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+
+#include "fs/base/keyval.h"
+#include "fs/base/log.h"
+#include "mountd/keeper_start.h"
+#include "mountd/path.h"
+
+struct overlay {
+	struct overlays *owner;
+	struct overlay *next;	      /* guarded by owner->lock */
+	unsigned refs;		      /* guarded by owner->lock */
+	struct overlay_status status; /* guarded by owner->lock */
+	bool gone;		      /* guarded by owner->lock */
+	int watch_fd;		      /* the watcher's */
+	pthread_t watcher;
+
+	pthread_mutex_t lock; /* the follower is called under it */
+	/* Attached volumes: written under both locks, so either is enough to read. */
+	struct attached {
+		char *id;
+		bool muted; /* guarded by lock */
+	} * ids;
+	size_t id_count;
+	char *message;			  /* the last status message; guarded by lock */
+	bool finished_due, finished_sent; /* guarded by lock */
+};
+
+struct overlays {
+	int keepers_fd;
+	char *keepers_path;
+	struct overlay_follower follower;
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* with lock: something is gone, or a watcher has ended */
+	struct overlay *list; /* with one reference each while the watcher runs; guarded by lock */
+	size_t watchers;      /* guarded by lock */
+	pid_t *children;      /* to be reaped; guarded by lock */
+	size_t child_count;   /* guarded by lock */
+	bool closing;	      /* guarded by lock */
+};
+
+int overlays_new(int keepers_fd, const char *keepers_path, const struct overlay_follower *follower,
+		 struct overlays **ret_overlays)
+{
+	struct overlays *overlays = calloc(1, sizeof(*overlays));
+	pthread_condattr_t attr;
+
+	if (!overlays)
+		return -ENOMEM;
+	overlays->keepers_path = strdup(keepers_path);
+	if (!overlays->keepers_path) {
+		free(overlays);
+		return -ENOMEM;
+	}
+	overlays->keepers_fd = keepers_fd;
+	overlays->follower = *follower;
+	pthread_mutex_init(&overlays->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&overlays->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	*ret_overlays = overlays;
+	return 0;
+}
+
+void overlays_free(struct overlays *overlays)
+{
+	if (!overlays)
+		return;
+	pthread_mutex_lock(&overlays->lock);
+	overlays->closing = true;
+	for (struct overlay *o = overlays->list; o; o = o->next)
+		shutdown(o->watch_fd, SHUT_RDWR);
+	while (overlays->watchers > 0)
+		pthread_cond_wait(&overlays->changed, &overlays->lock);
+	pthread_mutex_unlock(&overlays->lock);
+	pthread_cond_destroy(&overlays->changed);
+	pthread_mutex_destroy(&overlays->lock);
+	free(overlays->children);
+	free(overlays->keepers_path);
+	free(overlays);
+}
+
+static void release(struct overlay *o)
+{
+	for (size_t i = 0; i < o->id_count; i++)
+		free(o->ids[i].id);
+	free(o->ids);
+	free(o->message);
+	cleanup_fd(&o->watch_fd);
+	pthread_mutex_destroy(&o->lock);
+	free(o);
+}
+
+void overlay_unref(struct overlay *o)
+{
+	bool last;
+
+	if (!o)
+		return;
+	pthread_mutex_lock(&o->owner->lock);
+	last = --o->refs == 0;
+	pthread_mutex_unlock(&o->owner->lock);
+	if (last)
+		release(o);
+}
+
+/* ---- the control socket ---- */
+
+static int socket_name(const char *volume_id, char *ret_name, size_t size)
+{
+	int n = snprintf(ret_name, size, "%s.sock", volume_id);
+
+	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
+}
+
+static int control_connect(const struct overlays *overlays, const char *volume_id, int *ret_fd)
+{
+	struct timeval timeout = { .tv_sec = OVERLAY_REQUEST_MS / 1000 };
+	struct sockaddr_un address;
+	char name[VOLUME_ID_MAX + 8];
+	AUTO_FD int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	socklen_t len;
+
+	if (fd < 0)
+		return -errno;
+	if (socket_name(volume_id, name, sizeof(name)) < 0)
+		return -ENAMETOOLONG;
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+	len = path_socket_address(overlays->keepers_fd, overlays->keepers_path, name, &address);
+	if (connect(fd, (struct sockaddr *)&address, len) < 0)
+		return -errno;
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+static int control_send(int fd, const char *verb, const char *key, const char *value)
+{
+	AUTO_FREE char *text = malloc(KEYVAL_MAX);
+	struct keyval_writer w;
+
+	if (!text)
+		return -ENOMEM;
+	keyval_begin(&w, text, verb);
+	if (key)
+		keyval_add(&w, key, "%s", value);
+	if (w.overflow)
+		return -EMSGSIZE;
+	if (send(fd, text, w.len, MSG_NOSIGNAL) < 0)
+		return errno == EAGAIN ? -ETIMEDOUT : -errno;
+	return 0;
+}
+
+/* One packet, NUL-terminated, into KEYVAL_MAX + 1 bytes. -EPIPE: the end. */
+static int control_receive(int fd, char *ret_text)
+{
+	ssize_t n;
+
+	do {
+		n = recv(fd, ret_text, KEYVAL_MAX, 0);
+	} while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return errno == EAGAIN ? -ETIMEDOUT : errno == ECONNRESET ? -EPIPE : -errno;
+	if (n == 0)
+		return -EPIPE;
+	ret_text[n] = '\0';
+	return 0;
+}
+
+static int error_of(const char *message, char *ret_error)
+{
+	char number[16], text[OVERLAY_ERROR_MAX];
+	uint32_t error = EIO;
+
+	if (!keyval_verb_is(message, "error"))
+		return 0;
+	if (keyval_get(message, "errno", number, sizeof(number)) > 0)
+		(void)parse_u32(number, &error);
+	if (error == 0 || error > 4095)
+		error = EIO;
+	if (keyval_get(message, "message", text, sizeof(text)) <= 0)
+		snprintf(text, sizeof(text), "%s", strerror((int)error));
+	if (ret_error)
+		snprintf(ret_error, OVERLAY_ERROR_MAX, "%s", text);
+	return -(int)error;
+}
+
+/* ---- following ---- */
+
+static bool wants_finished(const struct overlay_status *status)
+{
+	return (status->state == VOLUME_CONVERGED || status->state == VOLUME_NATIVE) &&
+	       status->run[0];
+}
+
+/* Under o->lock: tells every attached volume of the last message. */
+static void follow(struct overlay *o, const struct overlay_status *status)
+{
+	const struct overlay_follower *f = &o->owner->follower;
+	bool finished = true, heard = false;
+
+	for (size_t i = 0; i < o->id_count; i++) {
+		if (o->ids[i].muted)
+			continue;
+		heard = true;
+		finished &= f->status(f->arg, o->ids[i].id, status, o->message);
+	}
+	if (heard && finished && wants_finished(status) && !o->finished_sent)
+		o->finished_due = true;
+}
+
+/* Takes a status message in. */
+static int take_message(struct overlay *o, const char *text, struct overlay_status *ret_status)
+{
+	struct overlay_status status;
+	char *copy;
+	int r = overlay_status_parse(text, &status);
+
+	if (r < 0)
+		return r;
+	copy = strdup(text);
+	if (!copy)
+		return -ENOMEM;
+	pthread_mutex_lock(&o->lock);
+	free(o->message);
+	o->message = copy;
+	pthread_mutex_lock(&o->owner->lock);
+	o->status = status;
+	pthread_mutex_unlock(&o->owner->lock);
+	follow(o, &status);
+	pthread_mutex_unlock(&o->lock);
+	if (ret_status)
+		*ret_status = status;
+	return 0;
+}
+
+static void follow_again(struct overlay *o)
+{
+	struct overlay_status status;
+
+	overlay_status_get(o, &status);
+	pthread_mutex_lock(&o->lock);
+	if (wants_finished(&status) && !o->finished_sent && !o->finished_due)
+		follow(o, &status);
+	pthread_mutex_unlock(&o->lock);
+}
+
+/* The run is durably on record: marks may go. Tried again while the keeper lives. */
+static void send_finished(struct overlay *o)
+{
+	bool due;
+
+	pthread_mutex_lock(&o->lock);
+	due = o->finished_due;
+	pthread_mutex_unlock(&o->lock);
+	if (!due || overlay_request(o, "finished", NULL, NULL, NULL) < 0)
+		return;
+	pthread_mutex_lock(&o->lock);
+	o->finished_due = false;
+	o->finished_sent = true;
+	pthread_mutex_unlock(&o->lock);
+}
+
+static void unlink_from_list(struct overlay *o)
+{
+	struct overlay **p = &o->owner->list;
+
+	while (*p && *p != o)
+		p = &(*p)->next;
+	if (*p)
+		*p = o->next;
+}
+
+static void watch_end(struct overlay *o)
+{
+	struct overlays *overlays = o->owner;
+	const struct overlay_follower *f = &overlays->follower;
+	struct overlay_status status;
+	bool closing;
+
+	pthread_mutex_lock(&overlays->lock);
+	closing = overlays->closing;
+	pthread_mutex_unlock(&overlays->lock);
+	if (!closing) {
+		overlay_status_get(o, &status);
+		pthread_mutex_lock(&o->lock);
+		for (size_t i = 0; i < o->id_count; i++) {
+			if (!o->ids[i].muted)
+				f->gone(f->arg, o->ids[i].id, &status);
+		}
+		pthread_mutex_lock(&overlays->lock);
+		o->gone = true;
+		pthread_mutex_unlock(&overlays->lock);
+		pthread_mutex_unlock(&o->lock);
+		f->changed(f->arg);
+	}
+	pthread_mutex_lock(&overlays->lock);
+	unlink_from_list(o);
+	pthread_mutex_unlock(&overlays->lock);
+	overlay_unref(o);
+	pthread_mutex_lock(&overlays->lock);
+	overlays->watchers--;
+	pthread_cond_broadcast(&overlays->changed);
+	pthread_mutex_unlock(&overlays->lock);
+}
+
+static void *watch_main(void *arg)
+{
+	struct overlay *o = arg;
+	const struct overlay_follower *f = &o->owner->follower;
+	AUTO_FREE char *text = malloc(KEYVAL_MAX + 1);
+
+	while (text) {
+		struct pollfd poll_fd = { .fd = o->watch_fd, .events = POLLIN };
+		int n = poll(&poll_fd, 1, 1000), r = 0;
+
+		if (n < 0 && errno != EINTR)
+			break;
+		if (n > 0) {
+			r = control_receive(o->watch_fd, text);
+			if (r == -EPIPE)
+				break;
+			if (r == 0)
+				r = take_message(o, text, NULL);
+			if (r < 0)
+				log_line(LOG_WARNING, "watch", "ignoring a message of a keeper: %s",
+					 strerror(-r));
+		} else {
+			/* A store that could not be written to, or a keeper that did not answer. */
+			follow_again(o);
+		}
+		send_finished(o);
+		if (n > 0)
+			f->changed(f->arg);
+	}
+	watch_end(o);
+	return NULL;
+}
+
+/* ---- starting and adopting ---- */
+
+/* An open overlay of the same keeper, with a reference; under the list's lock. */
+static struct overlay *find_keeper(struct overlays *overlays, pid_t keeper_pid)
+{
+	for (struct overlay *o = overlays->list; o; o = o->next) {
+		if (!o->gone && o->status.keeper_pid == keeper_pid && keeper_pid > 0) {
+			o->refs++;
+			return o;
+		}
+	}
+	return NULL;
+}
+
+static int watch_start(struct overlay *o)
+{
+	struct overlays *overlays = o->owner;
+	sigset_t all, saved;
+	int r;
+
+	pthread_mutex_lock(&overlays->lock);
+	o->refs = 2; /* the watcher's and the caller's */
+	o->next = overlays->list;
+	overlays->list = o;
+	overlays->watchers++;
+	pthread_mutex_unlock(&overlays->lock);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &saved);
+	r = pthread_create(&o->watcher, NULL, watch_main, o);
+	pthread_sigmask(SIG_SETMASK, &saved, NULL);
+	if (r == 0) {
+		pthread_detach(o->watcher);
+		return 0;
+	}
+	pthread_mutex_lock(&overlays->lock);
+	unlink_from_list(o);
+	overlays->watchers--;
+	o->refs = 1;
+	pthread_mutex_unlock(&overlays->lock);
+	return -r;
+}
+
+/* Connects, asks to watch, and waits for the first status, which a keeper sends at once. */
+static int open_watch(struct overlays *overlays, const char *volume_id, int *ret_fd, char *ret_text,
+		      struct overlay_status *ret_status)
+{
+	AUTO_FD int fd = -1;
+	int r = control_connect(overlays, volume_id, &fd);
+
+	if (r == 0)
+		r = control_send(fd, "watch", NULL, NULL);
+	while (r == 0) {
+		r = control_receive(fd, ret_text);
+		if (r == 0)
+			r = error_of(ret_text, NULL);
+		if (r == 0 && keyval_verb_is(ret_text, "status"))
+			break;
+	}
+	if (r == 0)
+		r = overlay_status_parse(ret_text, ret_status);
+	if (r == 0)
+		*ret_fd = take_fd(&fd);
+	return r;
+}
+
+int overlay_adopt(struct overlays *overlays, const char *volume_id, struct overlay **ret_overlay)
+{
+	AUTO_FREE char *text = malloc(KEYVAL_MAX + 1);
+	struct overlay_status status;
+	struct overlay *o;
+	AUTO_FD int fd = -1;
+	int r;
+
+	if (!text)
+		return -ENOMEM;
+	r = open_watch(overlays, volume_id, &fd, text, &status);
+	if (r < 0)
+		return r;
+	pthread_mutex_lock(&overlays->lock);
+	o = find_keeper(overlays, status.keeper_pid);
+	pthread_mutex_unlock(&overlays->lock);
+	if (o) {
+		*ret_overlay = o;
+		return 0;
+	}
+	o = calloc(1, sizeof(*o));
+	if (!o)
+		return -ENOMEM;
+	pthread_mutex_init(&o->lock, NULL);
+	o->owner = overlays;
+	o->status = status;
+	o->message = take_ptr(&text);
+	o->watch_fd = take_fd(&fd);
+	r = watch_start(o);
+	if (r < 0) {
+		overlay_unref(o);
+		return r;
+	}
+	*ret_overlay = o;
+	return 0;
+}
+
+static int listen_at(struct overlays *overlays, const char *volume_id, int *ret_fd)
+{
+	struct sockaddr_un address;
+	char name[VOLUME_ID_MAX + 8];
+	AUTO_FD int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	socklen_t len;
+
+	if (fd < 0)
+		return -errno;
+	if (socket_name(volume_id, name, sizeof(name)) < 0)
+		return -ENAMETOOLONG;
+	if (unlinkat(overlays->keepers_fd, name, 0) < 0 && errno != ENOENT)
+		return -errno;
+	len = path_socket_address(overlays->keepers_fd, overlays->keepers_path, name, &address);
+	if (bind(fd, (struct sockaddr *)&address, len) < 0)
+		return -errno;
+	if (fchmodat(overlays->keepers_fd, name, 0600, 0) < 0 || listen(fd, 16) < 0) {
+		int r = -errno;
+
+		unlinkat(overlays->keepers_fd, name, 0);
+		return r;
+	}
+	*ret_fd = take_fd(&fd);
+	return 0;
+}
+
+static void remember_child(struct overlays *overlays, pid_t pid)
+{
+	pid_t *children;
+
+	pthread_mutex_lock(&overlays->lock);
+	children = reallocarray(overlays->children, overlays->child_count + 1, sizeof(*children));
+	if (children) { /* without memory it stays a zombie until we end */
+		overlays->children = children;
+		children[overlays->child_count++] = pid;
+	}
+	pthread_mutex_unlock(&overlays->lock);
+}
+
+void overlays_reap(struct overlays *overlays)
+{
+	size_t kept = 0;
+
+	pthread_mutex_lock(&overlays->lock);
+	for (size_t i = 0; i < overlays->child_count; i++) {
+		if (waitpid(overlays->children[i], NULL, WNOHANG) == 0)
+			overlays->children[kept++] = overlays->children[i];
+	}
+	overlays->child_count = kept;
+	pthread_mutex_unlock(&overlays->lock);
+}
+
+int overlay_start(struct overlays *overlays, const struct overlay_spec *spec,
+		  struct overlay **ret_overlay, char *ret_error)
+{
+	AUTO_FD int listen_fd = -1;
+	pid_t pid = 0;
+	int r;
+
+	ret_error[0] = '\0';
+	r = listen_at(overlays, spec->volume_id, &listen_fd);
+	if (r < 0) {
+		snprintf(ret_error, OVERLAY_ERROR_MAX, "control socket: %s", strerror(-r));
+		return r;
+	}
+	r = keeper_start(spec, listen_fd, &pid, ret_error);
+	cleanup_fd(&listen_fd);
+	if (r == 0) {
+		remember_child(overlays, pid);
+		r = overlay_adopt(overlays, spec->volume_id, ret_overlay);
+		if (r < 0) {
+			snprintf(ret_error, OVERLAY_ERROR_MAX, "the overlay does not answer: %s",
+				 strerror(-r));
+			kill(-pid, SIGKILL);
+			kill(pid, SIGKILL);
+		}
+	}
+	if (r < 0)
+		overlay_socket_remove(overlays, spec->volume_id);
+	return r;
+}
+
+int overlay_share(struct overlays *overlays, struct overlay *o, const char *volume_id)
+{
+	char from[VOLUME_ID_MAX + 8], to[VOLUME_ID_MAX + 8];
+	int r = -ENOENT;
+
+	if (socket_name(volume_id, to, sizeof(to)) < 0)
+		return -ENAMETOOLONG;
+	pthread_mutex_lock(&o->lock);
+	for (size_t i = 0; r < 0 && i < o->id_count; i++) {
+		if (socket_name(o->ids[i].id, from, sizeof(from)) < 0)
+			continue;
+		r = 0;
+		unlinkat(overlays->keepers_fd, to, 0);
+		if (linkat(overlays->keepers_fd, from, overlays->keepers_fd, to, 0) < 0)
+			r = -errno;
+	}
+	pthread_mutex_unlock(&o->lock);
+	return r;
+}
+
+void overlay_socket_remove(struct overlays *overlays, const char *volume_id)
+{
+	char name[VOLUME_ID_MAX + 8];
+
+	if (socket_name(volume_id, name, sizeof(name)) == 0)
+		unlinkat(overlays->keepers_fd, name, 0);
+}
+
+/* ---- for the manager ---- */
+
+static bool is_attached(struct overlay *o, const char *volume_id)
+{
+	for (size_t i = 0; i < o->id_count; i++) {
+		if (strcmp(o->ids[i].id, volume_id) == 0)
+			return true;
+	}
+	return false;
+}
+
+struct overlay *overlay_find(struct overlays *overlays, const char *volume_id)
+{
+	struct overlay *o;
+
+	pthread_mutex_lock(&overlays->lock);
+	for (o = overlays->list; o && !is_attached(o, volume_id); o = o->next)
+		;
+	if (o)
+		o->refs++;
+	pthread_mutex_unlock(&overlays->lock);
+	return o;
+}
+
+/* Under o->lock: tells the follower of one volume how things stand. */
+static void tell(struct overlay *o, const char *volume_id)
+{
+	const struct overlay_follower *f = &o->owner->follower;
+	struct overlay_status status;
+
+	overlay_status_get(o, &status);
+	if (overlay_is_gone(o))
+		f->gone(f->arg, volume_id, &status);
+	else
+		follow(o, &status);
+}
+
+int overlay_attach(struct overlay *o, const char *volume_id, bool muted)
+{
+	struct attached *ids;
+	char *id = strdup(volume_id);
+	int r = 0;
+
+	if (!id)
+		return -ENOMEM;
+	pthread_mutex_lock(&o->lock);
+	pthread_mutex_lock(&o->owner->lock);
+	ids = reallocarray(o->ids, o->id_count + 1, sizeof(*ids));
+	if (ids) {
+		o->ids = ids;
+		ids[o->id_count++] = (struct attached){ .id = id, .muted = muted };
+	}
+	pthread_mutex_unlock(&o->owner->lock);
+	if (!ids) {
+		free(id);
+		r = -ENOMEM;
+	} else if (!muted) {
+		tell(o, volume_id);
+	}
+	pthread_mutex_unlock(&o->lock);
+	/* Now, not when the keeper next speaks: its hand-off waits for that word. */
+	send_finished(o);
+	return r;
+}
+
+size_t overlay_detach(struct overlay *o, const char *volume_id)
+{
+	size_t left;
+
+	pthread_mutex_lock(&o->lock);
+	pthread_mutex_lock(&o->owner->lock);
+	for (size_t i = 0; i < o->id_count; i++) {
+		if (strcmp(o->ids[i].id, volume_id) != 0)
+			continue;
+		free(o->ids[i].id);
+		o->ids[i] = o->ids[--o->id_count];
+		break;
+	}
+	left = o->id_count;
+	pthread_mutex_unlock(&o->owner->lock);
+	pthread_mutex_unlock(&o->lock);
+	return left;
+}
+
+void overlay_mute(struct overlay *o, const char *volume_id, bool muted)
+{
+	pthread_mutex_lock(&o->lock);
+	for (size_t i = 0; i < o->id_count; i++) {
+		if (strcmp(o->ids[i].id, volume_id) != 0)
+			continue;
+		o->ids[i].muted = muted;
+		if (!muted)
+			tell(o, volume_id);
+	}
+	pthread_mutex_unlock(&o->lock);
+	send_finished(o);
+}
+
+void overlay_status_get(struct overlay *o, struct overlay_status *ret_status)
+{
+	pthread_mutex_lock(&o->owner->lock);
+	*ret_status = o->status;
+	pthread_mutex_unlock(&o->owner->lock);
+}
+
+bool overlay_is_gone(struct overlay *o)
+{
+	bool gone;
+
+	pthread_mutex_lock(&o->owner->lock);
+	gone = o->gone;
+	pthread_mutex_unlock(&o->owner->lock);
+	return gone;
+}
+
+bool overlay_wait_gone(struct overlay *o, uint64_t timeout_ms)
+{
+	struct overlays *overlays = o->owner;
+	struct timespec until;
+	bool gone;
+	int r = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += (time_t)(timeout_ms / 1000);
+	until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+	pthread_mutex_lock(&overlays->lock);
+	while (!o->gone && r != ETIMEDOUT)
+		r = pthread_cond_timedwait(&overlays->changed, &overlays->lock, &until);
+	gone = o->gone;
+	pthread_mutex_unlock(&overlays->lock);
+	return gone;
+}
+
+/* A name under which the overlay's socket is to be found: that of any volume attached to it. */
+static int ask(struct overlay *o, const char *verb, const char *key, const char *value,
+	       char *ret_text)
+{
+	char id[VOLUME_ID_MAX + 1] = "";
+	AUTO_FD int fd = -1;
+	int r;
+
+	pthread_mutex_lock(&o->lock);
+	if (o->id_count > 0)
+		snprintf(id, sizeof(id), "%s", o->ids[0].id);
+	pthread_mutex_unlock(&o->lock);
+	if (!id[0] || overlay_is_gone(o))
+		return -EPIPE;
+	r = control_connect(o->owner, id, &fd);
+	if (r == -ECONNREFUSED || r == -ENOENT)
+		return -EPIPE;
+	if (r == 0)
+		r = control_send(fd, verb, key, value);
+	if (r == 0)
+		r = control_receive(fd, ret_text);
+	return r;
+}
+
+int overlay_request(struct overlay *o, const char *verb, const char *key, const char *value,
+		    char *ret_error)
+{
+	AUTO_FREE char *text = malloc(KEYVAL_MAX + 1);
+	int r;
+
+	if (!text)
+		return -ENOMEM;
+	if (ret_error)
+		ret_error[0] = '\0';
+	r = ask(o, verb, key, value, text);
+	if (r == 0)
+		r = error_of(text, ret_error);
+	if (r < 0 && ret_error && !ret_error[0])
+		snprintf(ret_error, OVERLAY_ERROR_MAX, "%s",
+			 r == -EPIPE ? "the overlay has ended" : strerror(-r));
+	return r;
+}
+
+int overlay_refresh(struct overlay *o, struct overlay_status *ret_status)
+{
+	AUTO_FREE char *text = malloc(KEYVAL_MAX + 1);
+	int r;
+
+	if (!text)
+		return -ENOMEM;
+	r = ask(o, "status", NULL, NULL, text);
+	if (r == 0)
+		r = error_of(text, NULL);
+	if (r == 0)
+		r = take_message(o, text, ret_status);
+	return r;
+}

@@ -1,0 +1,520 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * present: from a lower tree to what the consumer sees at the target: the tree itself where nothing is
+ * to be shown, else an overlay and a run (design, sections 2.3 and 4).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+
+#include "fs/base/log.h"
+#include "mountd/manager_impl.h"
+#include "mountd/mount.h"
+#include "mountd/tree_identity.h"
+
+#define TREE_KEY "tree:"
+
+/* What was decided for one volume. */
+struct plan {
+	bool native;
+	bool is_virtual;
+	const char *reason; /* why native, or NULL */
+	char *tree, *wanted;
+	struct run_record *run; /* resumed or new; NULL for native and virtual */
+	bool resumes; /* the run began before: files may carry its mark */
+	uint64_t total;		/* entries that the last finished run saw; 0: none */
+	struct overlay
+		*shared; /* another volume's overlay of the same tree, to be cloned; or NULL */
+	char shared_with[VOLUME_ID_MAX + 1];
+};
+
+static void plan_free(struct plan *plan)
+{
+	free(plan->tree);
+	free(plan->wanted);
+	run_record_free(plan->run);
+	overlay_unref(plan->shared);
+	free(plan);
+}
+DEFINE_AUTO(plan)
+
+static int __attribute__((format(printf, 3, 4)))
+fail(struct presenting *p, int error, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(p->error, ANSWER_TEXT_MAX, format, args);
+	va_end(args);
+	return error;
+}
+
+static int store_failed(struct presenting *p, int error)
+{
+	store_why(error, p->error, ANSWER_TEXT_MAX);
+	return error;
+}
+
+char *wanted_text(const struct volume_record *vol)
+{
+	char *text = NULL;
+
+	if (asprintf(&text, "gid=%u;mask=%s;scope=%s;keepPrivate=%d;excludes=%s",
+		     (unsigned)vol->fs_group, vol->read_only ? "ro" : "rw",
+		     strcmp(vol->policy, "RootOnly") == 0 ? "root" : "tree", vol->keep_private,
+		     vol->excludes) < 0)
+		return NULL;
+	return text;
+}
+
+/* ---- deciding ---- */
+
+/* Whether there is nothing to show, so that no look at the tree is needed. */
+static bool is_plainly_native(struct presenting *p, const struct stat *lower, struct plan *plan)
+{
+	const struct volume_record *vol = p->vol;
+	bool asked_virtual = strcmp(vol->ownership, "virtual") == 0;
+
+	if (vol->fs_group == GID_UNSET)
+		return true;
+	if (strcmp(vol->ownership, "none") == 0) {
+		plan->reason = "ownership=none";
+		return true;
+	}
+	if (!asked_virtual &&
+	    (!p->plugin->attributes.manages_ownership || p->outcome == OWNERSHIP_IGNORED)) {
+		plan->reason = "fsGroup ignored: the plugin does not manage ownership";
+		snprintf(p->note, ANSWER_TEXT_MAX,
+			 "fsGroup %u is ignored: %s does not manage ownership",
+			 (unsigned)vol->fs_group, p->plugin->name);
+		return true;
+	}
+	if (!S_ISDIR(lower->st_mode)) {
+		plan->reason = "fsGroup ignored: the source is not a directory";
+		snprintf(p->note, ANSWER_TEXT_MAX,
+			 "fsGroup %u is ignored: the source is not a directory",
+			 (unsigned)vol->fs_group);
+		return true;
+	}
+	/* Virtual was asked for what comes later too: a plugin that is done has not done that. */
+	return p->outcome == OWNERSHIP_DONE && !asked_virtual;
+}
+
+static bool root_matches(const struct presenting *p, const struct stat *lower)
+{
+	struct ownership_rule rule = {
+		.gid = p->vol->fs_group,
+		.read_only = p->vol->read_only,
+		.keep_private = p->vol->keep_private,
+	};
+
+	return present_root_matches(&rule, lower);
+}
+
+static int new_run(struct plan *plan)
+{
+	unsigned char bytes[16];
+	char id[2 * sizeof(bytes) + 1];
+
+	if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
+		return -EIO;
+	format_hex(bytes, sizeof(bytes), id);
+	plan->run = run_record_new();
+	if (!plan->run)
+		return -ENOMEM;
+	plan->run->id = strdup(id);
+	plan->run->tree = strdup(plan->tree);
+	plan->run->wanted = strdup(plan->wanted);
+	return plan->run->id && plan->run->tree && plan->run->wanted ? 0 : -ENOMEM;
+}
+
+/* Which run the volume takes part in, or that none is due. */
+static int choose_run(struct presenting *p, const struct stat *lower, struct plan *plan)
+{
+	AUTO(run_record) *last = NULL;
+	bool skips = strcmp(p->vol->policy, "OnRootMismatch") == 0;
+	int r = store_run_find(p->m->store, plan->tree, plan->wanted, &last);
+
+	if (r < 0 && r != -ENOENT)
+		return store_failed(p, r);
+	/* An interrupted run resumes under every policy: a root that is right says nothing of the rest. */
+	if (last && !last->finished) {
+		plan->run = take_ptr(&last);
+		return 0;
+	}
+	if (last)
+		plan->total = last->counters.seen;
+	/* One run for each set-up that ran: none where it did not run, and the last was finished. */
+	if (last && (skips || !p->setup_ran)) {
+		plan->native = true;
+		return 0;
+	}
+	if (skips && root_matches(p, lower)) {
+		plan->native = true;
+		return 0;
+	}
+	return new_run(plan);
+}
+
+struct neighbours {
+	const char *id, *tree, *wanted;
+	bool writes;
+	char equal[VOLUME_ID_MAX + 1], other[VOLUME_ID_MAX + 1];
+};
+
+/* Volumes on the same tree: one that wants the same, one that wants to write something else. */
+static void find_neighbours(struct manager *m, struct neighbours *n)
+{
+	pthread_mutex_lock(&m->lock);
+	for (const struct live *live = m->lives; live; live = live->next) {
+		bool live_writes = strncmp(live->wanted, "virtual;", 8) != 0;
+
+		if (strcmp(live->id, n->id) == 0 || strcmp(live->tree, n->tree) != 0)
+			continue;
+		if (strcmp(live->wanted, n->wanted) == 0)
+			snprintf(n->equal, sizeof(n->equal), "%s", live->id);
+		else if (n->writes && live_writes)
+			snprintf(n->other, sizeof(n->other), "%s", live->id);
+	}
+	pthread_mutex_unlock(&m->lock);
+}
+
+static int become_virtual(struct plan *plan)
+{
+	char *text = NULL;
+
+	if (asprintf(&text, "virtual;%s", plan->wanted) < 0)
+		return -ENOMEM;
+	free(plan->wanted);
+	plan->wanted = text;
+	plan->is_virtual = true;
+	return 0;
+}
+
+/* Another wanted ownership on the same tree (design, section 2). */
+static int settle_conflict(struct presenting *p, struct plan *plan)
+{
+	struct neighbours n = {
+		.id = p->vol->id,
+		.tree = plan->tree,
+		.wanted = plan->wanted,
+		.writes = !plan->is_virtual,
+	};
+	struct overlay_status status;
+
+	find_neighbours(p->m, &n);
+	if (n.other[0] && p->conflict_is_refused)
+		return fail(
+			p, -EBUSY,
+			"volume %s has another ownership on the same tree (conflict=virtual would show this one its own)",
+			n.other);
+	if (n.other[0]) {
+		event(p->m, p->vol->id, "conflict",
+		      "volume %s has another ownership on the same tree: shown as virtual",
+		      n.other);
+		return become_virtual(plan);
+	}
+	if (!n.equal[0])
+		return 0;
+	plan->shared = overlay_find(p->m->overlays, n.equal);
+	if (!plan->shared)
+		return 0;
+	/* Once native, the first needs nothing of us, and this one gets an overlay of its own. */
+	if (overlay_refresh(plan->shared, &status) < 0 || status.state == VOLUME_NATIVE) {
+		overlay_unref(plan->shared);
+		plan->shared = NULL;
+		return 0;
+	}
+	snprintf(plan->shared_with, sizeof(plan->shared_with), "%s", n.equal);
+	return 0;
+}
+
+static int decide(struct presenting *p, const struct stat *lower, struct plan *plan)
+{
+	int r;
+
+	plan->wanted = wanted_text(p->vol);
+	if (!plan->wanted)
+		return -ENOMEM;
+	/* Read-only: nothing is ever written to the lower tree. */
+	if ((strcmp(p->vol->ownership, "virtual") == 0 || p->vol->read_only) &&
+	    become_virtual(plan) < 0)
+		return -ENOMEM;
+	r = settle_conflict(p, plan);
+	if (r < 0 || plan->shared)
+		return r;
+	if (!plan->is_virtual)
+		return choose_run(p, lower, plan);
+	plan->native = strcmp(p->vol->ownership, "virtual") != 0 &&
+		       strcmp(p->vol->policy, "OnRootMismatch") == 0 && root_matches(p, lower);
+	return 0;
+}
+
+/* ---- doing ---- */
+
+/* Success of set-up, marker and due run in one transaction. */
+static int record_setup(struct presenting *p, struct plan *plan)
+{
+	int r;
+
+	free(p->vol->run_id);
+	p->vol->run_id = plan->run ? strdup(plan->run->id) : NULL;
+	if (plan->run && !p->vol->run_id)
+		return -ENOMEM;
+	r = store_setup_done(p->m->store, p->vol, p->certifies, plan->run);
+	return r < 0 ? store_failed(p, r) : 0;
+}
+
+static int record_state(struct presenting *p, enum volume_state state, const char *reason)
+{
+	int r = store_volume_set_state(p->m->store, p->vol->id, state, reason, p->vol->mount_id);
+
+	if (r < 0)
+		return store_failed(p, r);
+	p->vol->state = state;
+	return 0;
+}
+
+/* A detached clone goes to the target; its id is on record before it can be seen. */
+static int attach_clone(struct presenting *p, int tree_fd, enum volume_state state,
+			const char *reason)
+{
+	int r = record_state(p, VOLUME_SETTING_UP, NULL);
+
+	if (r < 0)
+		return r;
+	r = mount_attach(tree_fd, p->target->parent_fd, p->target->name);
+	if (r < 0)
+		return fail(p, r, "mounting at the target: %s", strerror(-r));
+	return record_state(p, state, reason);
+}
+
+static int present_native(struct presenting *p, const struct plan *plan)
+{
+	AUTO_FD int tree = -1;
+	int r = mount_clone(p->lower_fd, p->vol->read_only ? MOUNT_ATTR_RDONLY : 0, &tree,
+			    &p->vol->mount_id);
+
+	if (r < 0)
+		return fail(p, r, "cloning the lower tree's mount: %s", strerror(-r));
+	return attach_clone(p, tree, VOLUME_NATIVE, plan->reason);
+}
+
+static int open_journal(struct presenting *p, const char *run_id, int *ret_fd)
+{
+	char name[64];
+	int fd;
+
+	snprintf(name, sizeof(name), "%s.journal", run_id);
+	fd = openat(p->m->runs_fd, name, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW,
+		    0600);
+	if (fd < 0) {
+		int r = -errno;
+
+		return fail(p, r, "the run's journal: %s", strerror(-r));
+	}
+	*ret_fd = fd;
+	return 0;
+}
+
+void journal_remove(struct manager *m, const char *run_id)
+{
+	char name[64];
+
+	snprintf(name, sizeof(name), "%.32s.journal", run_id);
+	unlinkat(m->runs_fd, name, 0);
+}
+
+/* NULL-terminated patterns out of the record's JSON array; borrowed from @list. */
+static const char **patterns_of(json_t *list)
+{
+	const char **patterns = calloc(json_array_size(list) + 1, sizeof(*patterns));
+	size_t i, count = 0;
+	json_t *item;
+
+	json_array_foreach(list, i, item) {
+		if (patterns && json_is_string(item))
+			patterns[count++] = json_string_value(item);
+	}
+	return patterns;
+}
+
+/* What mountinfo shows as the overlay's source: the path of a source that has one. */
+static const char *source_text(const struct presenting *p, json_t *record)
+{
+	json_t *path = NULL;
+
+	(void)json_unpack(record, "{s:{s:{s:o}}}", "object", p->plugin->name, "path", &path);
+	return json_is_string(path) ? json_string_value(path) : p->plugin->name;
+}
+
+static int start_overlay(struct presenting *p, const struct plan *plan,
+			 struct overlay **ret_overlay)
+{
+	const struct volume_record *vol = p->vol;
+	json_t *list = json_loads(vol->excludes, 0, NULL);
+	json_t *record = json_loads(vol->source, 0, NULL);
+	AUTO_FREE const char **patterns = patterns_of(list);
+	AUTO_FD int journal_fd = -1;
+	struct overlay_spec spec = {
+		.volume_id = vol->id,
+		.source = source_text(p, record),
+		.target = vol->target_resolved,
+		.lower_fd = p->lower_fd,
+		.parent_fd = p->target->parent_fd,
+		.gid = vol->fs_group,
+		.read_only = vol->read_only,
+		.keep_private = vol->keep_private,
+		.handoff = vol->handoff && !plan->is_virtual,
+		.paused = vol->paused,
+		.policy = vol->policy,
+		.ownership = plan->is_virtual ? "virtual" : "converge",
+		.excludes = (char *const *)patterns,
+		.converge_rate = vol->converge_rate,
+		.total = plan->total,
+		.coherence = plan->is_virtual ? "shared" : vol->coherence,
+		.run = plan->run ? plan->run->id : NULL,
+		.epoch = plan->resumes && !plan->run->epoch ? "none" : plan->run ? plan->run->epoch : NULL,
+	};
+	char why[OVERLAY_ERROR_MAX];
+	int r = patterns ? 0 : -ENOMEM;
+
+	if (r == 0 && plan->run)
+		r = open_journal(p, plan->run->id, &journal_fd);
+	if (r == 0) {
+		spec.journal_fd = journal_fd;
+		r = overlay_start(p->m->overlays, &spec, ret_overlay, why);
+		if (r < 0)
+			fail(p, r, "%s", why[0] ? why : strerror(-r));
+	}
+	json_decref(list);
+	json_decref(record);
+	return r;
+}
+
+static void learn_dev(struct presenting *p)
+{
+	struct mount_view view;
+
+	if (mount_look(p->target->parent_fd, p->target->name, &view) == 0)
+		live_set_dev(p->m, p->vol->id, view.dev);
+}
+
+static int present_overlay(struct presenting *p, const struct plan *plan)
+{
+	AUTO(overlay) *o = NULL;
+	struct overlay_status status;
+	int r = start_overlay(p, plan, &o);
+
+	if (r < 0)
+		return r;
+	overlay_status_get(o, &status);
+	p->vol->mount_id = status.mount_id;
+	learn_dev(p);
+	r = record_state(p, status.state, status.reason[0] ? status.reason : NULL);
+	/* Attached in any case: the undoing of a failure finds the overlay so. */
+	if (overlay_attach(o, p->vol->id, false) < 0 && r == 0)
+		r = -ENOMEM;
+	return r;
+}
+
+/* The same overlay at one more target: one server, one cache, shared locks. */
+static int present_shared(struct presenting *p, const struct plan *plan)
+{
+	AUTO(volume_record) *first = NULL;
+	AUTO(target) *target = NULL;
+	struct overlay_status status;
+	struct mount_view view;
+	char why[TARGET_ERROR_MAX];
+	AUTO_FD int mount_fd = -1;
+	AUTO_FD int tree = -1;
+	int r = store_volume_by_id(p->m->store, plan->shared_with, &first);
+
+	if (r == 0)
+		r = target_open(first->target_resolved, &target, why);
+	if (r == 0) {
+		mount_fd = openat(target->parent_fd, target->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+		r = mount_fd < 0 ? -errno : mount_look(mount_fd, "", &view);
+	}
+	overlay_status_get(plan->shared, &status);
+	if (r == 0 && view.id != first->mount_id && view.id != status.mount_id)
+		r = -ESTALE;
+	if (r == 0)
+		r = mount_clone(mount_fd, 0, &tree, &p->vol->mount_id);
+	if (r == 0)
+		r = overlay_share(p->m->overlays, plan->shared, p->vol->id);
+	if (r < 0)
+		return fail(p, r, "sharing the overlay of volume %s: %s", plan->shared_with,
+			    strerror(-r));
+	live_set_dev(p->m, p->vol->id, view.dev);
+	r = attach_clone(p, tree, status.state, status.reason[0] ? status.reason : NULL);
+	if (overlay_attach(plan->shared, p->vol->id, false) < 0 && r == 0)
+		r = -ENOMEM;
+	return r;
+}
+
+static int present_planned(struct presenting *p, const struct stat *lower, struct plan *plan)
+{
+	int r = decide(p, lower, plan);
+
+	if (r < 0)
+		return r;
+	if (plan->shared) {
+		AUTO(volume_record) *first = NULL;
+
+		if (store_volume_by_id(p->m->store, plan->shared_with, &first) == 0 &&
+		    first->run_id && store_run_get(p->m->store, first->run_id, &plan->run) < 0)
+			plan->run = NULL;
+	}
+	r = record_setup(p, plan);
+	if (r == 0)
+		r = live_add(p->m, p->vol->id, plan->tree, plan->wanted);
+	if (r < 0)
+		return r;
+	if (plan->native)
+		return present_native(p, plan);
+	return plan->shared ? present_shared(p, plan) : present_overlay(p, plan);
+}
+
+int present_volume(struct presenting *p)
+{
+	AUTO(plan) *plan = calloc(1, sizeof(*plan));
+	AUTO_FREE char *key = NULL;
+	enum target_kind kind = TARGET_ABSENT;
+	struct stat lower;
+	int r;
+
+	if (!plan)
+		return -ENOMEM;
+	if (fstatat(p->lower_fd, "", &lower, AT_EMPTY_PATH) < 0)
+		return -errno;
+	r = target_look(p->target, &kind);
+	if (r == 0 && kind != (S_ISDIR(lower.st_mode) ? TARGET_DIRECTORY : TARGET_FILE))
+		return fail(p, -ENOTDIR, "the target is not a %s, as the source needs",
+			    S_ISDIR(lower.st_mode) ? "directory" : "regular file");
+	if (r < 0)
+		return fail(p, r, "the target: %s", strerror(-r));
+	if (is_plainly_native(p, &lower, plan)) {
+		r = record_setup(p, plan);
+		return r < 0 ? r : present_native(p, plan);
+	}
+	r = tree_identity(p->lower_fd, p->m->boot_id, &plan->tree);
+	if (r < 0)
+		return fail(p, r, "identifying the lower tree: %s", strerror(-r));
+	if (asprintf(&key, TREE_KEY "%s", plan->tree) < 0) {
+		key = NULL;
+		return -ENOMEM;
+	}
+	r = key_lock(p->m, key);
+	if (r < 0)
+		return r;
+	r = present_planned(p, &lower, plan);
+	key_unlock(p->m, key);
+	if (r < 0)
+		live_remove(p->m, p->vol->id);
+	return r;
+}

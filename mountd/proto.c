@@ -1,0 +1,137 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mountd/proto.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "fs/base/cleanup.h"
+
+int proto_header_decode(const unsigned char header[PROTO_HEADER_BYTES], uint32_t *ret_len)
+{
+	uint32_t len = (uint32_t)header[0] | (uint32_t)header[1] << 8 | (uint32_t)header[2] << 16 |
+		       (uint32_t)header[3] << 24;
+
+	if (len == 0 || len > PROTO_FRAME_MAX)
+		return -EMSGSIZE;
+	*ret_len = len;
+	return 0;
+}
+
+void proto_header_encode(uint32_t len, unsigned char ret_header[PROTO_HEADER_BYTES])
+{
+	for (int i = 0; i < PROTO_HEADER_BYTES; i++)
+		ret_header[i] = (unsigned char)(len >> (8 * i));
+}
+
+int proto_parse(const char *text, size_t len, json_t **ret_object)
+{
+	json_t *object = json_loadb(text, len, JSON_REJECT_DUPLICATES, NULL);
+
+	if (!json_is_object(object)) {
+		json_decref(object);
+		return -EBADMSG;
+	}
+	*ret_object = object;
+	return 0;
+}
+
+/* Reads exactly @len bytes. Returns how many there were: less than @len means that the peer closed. */
+static ssize_t receive_all(int fd, void *buf, size_t len)
+{
+	size_t got = 0;
+
+	while (got < len) {
+		ssize_t n = recv(fd, (char *)buf + got, len - got, 0);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		got += (size_t)n;
+	}
+	return (ssize_t)got;
+}
+
+int proto_receive(int fd, json_t **ret_object)
+{
+	unsigned char header[PROTO_HEADER_BYTES];
+	AUTO_FREE char *text = NULL;
+	uint32_t len = 0;
+	ssize_t n;
+	int r;
+
+	n = receive_all(fd, header, sizeof(header));
+	if (n <= 0)
+		return (int)n;
+	if ((size_t)n < sizeof(header))
+		return -ECONNRESET;
+	r = proto_header_decode(header, &len);
+	if (r < 0)
+		return r;
+	text = malloc(len);
+	if (!text)
+		return -ENOMEM;
+	n = receive_all(fd, text, len);
+	if (n < 0)
+		return (int)n;
+	if ((size_t)n < len)
+		return -ECONNRESET;
+	r = proto_parse(text, len, ret_object);
+	/* The text may hold a payload: it must not linger on the heap. */
+	explicit_bzero(text, len);
+	return r < 0 ? r : 1;
+}
+
+static int send_all(int fd, const void *buf, size_t len, int flags)
+{
+	size_t sent = 0;
+
+	while (sent < len) {
+		ssize_t n = send(fd, (const char *)buf + sent, len - sent, MSG_NOSIGNAL | flags);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		sent += (size_t)n;
+	}
+	return 0;
+}
+
+int proto_send(int fd, const json_t *object)
+{
+	unsigned char header[PROTO_HEADER_BYTES];
+	AUTO_FREE char *text = json_dumps(object, JSON_COMPACT);
+	size_t len;
+	int r;
+
+	if (!text)
+		return -ENOMEM;
+	len = strlen(text);
+	if (len > PROTO_FRAME_MAX) {
+		r = -EMSGSIZE;
+	} else {
+		proto_header_encode((uint32_t)len, header);
+		r = send_all(fd, header, sizeof(header), MSG_MORE);
+		if (r == 0)
+			r = send_all(fd, text, len, 0);
+	}
+	explicit_bzero(text, len);
+	return r;
+}
+
+int proto_peer_check(int fd)
+{
+	struct ucred peer;
+	socklen_t len = sizeof(peer);
+
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
+		return -EPERM;
+	return peer.uid == 0 || peer.uid == geteuid() ? 0 : -EPERM;
+}

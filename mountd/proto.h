@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MOUNTD_PROTO_H
+#define MOUNTD_PROTO_H
+
+/*
+ * proto: framing of the local protocol (PROTOCOL.md): four bytes of length, little endian, then so
+ * many bytes of one JSON object.
+ *
+ * Knows frames and who is at the other end. Does not know requests. Used by the daemon and by its
+ * clients. No state of its own; one thread a connection and direction. Never raises SIGPIPE.
+ */
+
+#include <jansson.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define PROTO_FRAME_MAX (16U << 20) /* bytes of JSON in a frame */
+#define PROTO_HEADER_BYTES 4
+
+/* The exit statuses of interface.md; they travel in the replies. */
+enum proto_exit {
+	EXIT_OK = 0,
+	EXIT_FAILED = 1,
+	EXIT_USAGE = 2,
+	EXIT_TIMEOUT = 3,
+	EXIT_NO_VOLUME = 4,
+};
+
+/* proto_header_decode: the length of the frame. -EMSGSIZE: 0, or above PROTO_FRAME_MAX. */
+int proto_header_decode(const unsigned char header[PROTO_HEADER_BYTES], uint32_t *ret_len);
+void proto_header_encode(uint32_t len, unsigned char ret_header[PROTO_HEADER_BYTES]);
+
+/*
+ * proto_parse: the JSON object in @len bytes at @text.
+ * Returns 0 or -EBADMSG: not JSON, no object, a name twice, or nested too deeply.
+ */
+int proto_parse(const char *text, size_t len, json_t **ret_object);
+
+/*
+ * proto_receive: the next frame, blocking.
+ * Returns 1, 0 (the other end closed between two frames), -EMSGSIZE, -EBADMSG, -ECONNRESET (closed
+ * within a frame), -ENOMEM, or recv()'s error.
+ */
+int proto_receive(int fd, json_t **ret_object);
+
+/* proto_send: one frame, blocking. -EMSGSIZE, -ENOMEM, or send()'s error. */
+int proto_send(int fd, const json_t *object);
+
+/*
+ * proto_peer_check: whether the process at the other end may ask: uid 0 of our user namespace, or
+ * our own uid. Returns 0 or -EPERM.
+ */
+int proto_peer_check(int fd);
+
+#endif

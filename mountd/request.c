@@ -1,0 +1,318 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mountd/request.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fs/base/log.h"
+#include "mountd/proto.h"
+
+#define FRAME_EVERY_MS 250 /* a stream of statuses: at most four a second */
+#define STREAM_LOOK_MS 1000
+
+/* One request being served. */
+struct request {
+	struct manager *m;
+	enum front_end front;
+	int fd;
+	json_t *args; /* from the client, unchecked; without "command" */
+	struct answer answer;
+	bool stopped; /* no reply: the daemon stops, and the client asks again elsewhere */
+};
+
+static enum proto_exit usage(struct request *q, const json_error_t *error)
+{
+	/* jansson's text names keys and types, never values. */
+	return answer_fail(&q->answer, EXIT_USAGE, "the request's arguments: %s", error->text);
+}
+
+static int send_frame(struct request *q, bool more)
+{
+	json_t *frame = answer_json(&q->answer);
+	int r = -ENOMEM;
+
+	if (frame && more)
+		json_object_set_new(frame, "more", json_true());
+	if (frame)
+		r = proto_send(q->fd, frame);
+	json_decref(frame);
+	return r;
+}
+
+static bool client_is_gone(const struct request *q)
+{
+	struct pollfd poll_fd = { .fd = q->fd, .events = POLLRDHUP };
+
+	return poll(&poll_fd, 1, 0) > 0 && (poll_fd.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+}
+
+/* ---- handlers ---- */
+
+static bool strings_only(const json_t *list)
+{
+	const json_t *item;
+	size_t i;
+
+	json_array_foreach(list, i, item) {
+		if (!json_is_string(item) || !json_string_length(item))
+			return false;
+	}
+	return true;
+}
+
+static enum proto_exit handle_mount(struct request *q)
+{
+	struct mount_request mount = { .front = q->front, .fs_group = GID_UNSET, .handoff = true };
+	json_int_t gid = -1, rate = -1, settle = -1;
+	int keep_private = 0, read_only = 0, handoff = 1, persist = 0;
+	json_error_t error;
+
+	if (json_unpack_ex(
+		    q->args, &error, JSON_STRICT,
+		    "{s:s, s?s, s?s, s?s, s?I, s?s, s?s, s?o, s?b, s?b, s?I, s?b, s?I, s?s, s?s, s?b, s?s}",
+		    "target", &mount.target, "plugin", &mount.plugin, "source", &mount.source,
+		    "spec", &mount.spec, "fsGroup", &gid, "policy", &mount.policy, "ownership",
+		    &mount.ownership, "excludes", &mount.excludes, "keepPrivate", &keep_private,
+		    "readOnly", &read_only, "convergeRate", &rate, "handoff", &handoff, "settleMs",
+		    &settle, "conflict", &mount.conflict, "coherence", &mount.coherence, "persist",
+		    &persist, "volumeId", &mount.volume_id) < 0)
+		return usage(q, &error);
+	if (mount.excludes && (!json_is_array(mount.excludes) || !strings_only(mount.excludes)))
+		return answer_fail(&q->answer, EXIT_USAGE, "excludes is not an array of patterns");
+	if (json_object_get(q->args, "fsGroup") && (gid < 0 || gid >= (json_int_t)GID_UNSET))
+		return answer_fail(&q->answer, EXIT_FAILED, "gid %lld is out of range",
+				   (long long)gid);
+	if (gid >= 0)
+		mount.fs_group = (gid_t)gid;
+	mount.keep_private = keep_private;
+	mount.read_only = read_only;
+	mount.handoff = handoff;
+	mount.persist = persist;
+	mount.has_rate = rate >= 0;
+	mount.converge_rate = rate >= 0 ? (uint64_t)rate : 0;
+	mount.has_settle = settle >= 0;
+	mount.settle_ms = settle >= 0 ? (uint64_t)settle : 0;
+	return manager_mount(q->m, &mount, &q->answer);
+}
+
+static enum proto_exit handle_unmount(struct request *q)
+{
+	const char *volume = NULL;
+	int lazy = 0, all = 0;
+	json_error_t error;
+
+	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s?s, s?b, s?b}", "volume", &volume,
+			   "lazy", &lazy, "all", &all) < 0)
+		return usage(q, &error);
+	if (!volume == !all)
+		return answer_fail(&q->answer, EXIT_USAGE, "either a volume or all");
+	if (all)
+		return manager_unmount_all(q->m, lazy, &q->answer);
+	return manager_unmount(q->m, volume, lazy, &q->answer);
+}
+
+/* Each change, at most four a second, until the client has seen enough. */
+static enum proto_exit stream_status(struct request *q, const char *volume)
+{
+	uint64_t generation = 0;
+
+	for (;;) {
+		if (manager_status(q->m, volume, &q->answer) != EXIT_OK)
+			return q->answer.exit;
+		if (send_frame(q, true) < 0)
+			return EXIT_OK;
+		answer_fini(&q->answer);
+		poll(NULL, 0, FRAME_EVERY_MS);
+		while (!manager_await_change(q->m, &generation, STREAM_LOOK_MS)) {
+			if (client_is_gone(q) || manager_is_stopping(q->m))
+				break;
+		}
+		if (client_is_gone(q))
+			return EXIT_OK;
+		if (manager_is_stopping(q->m)) {
+			q->stopped = true;
+			return EXIT_OK;
+		}
+	}
+}
+
+static enum proto_exit handle_status(struct request *q)
+{
+	const char *volume = NULL;
+	int watch = 0;
+	json_error_t error;
+
+	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s?s, s?b}", "volume", &volume, "watch",
+			   &watch) < 0)
+		return usage(q, &error);
+	if (watch)
+		return stream_status(q, volume);
+	return manager_status(q->m, volume, &q->answer);
+}
+
+static enum proto_exit handle_list(struct request *q)
+{
+	json_error_t error;
+
+	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{}") < 0)
+		return usage(q, &error);
+	return manager_status(q->m, NULL, &q->answer);
+}
+
+static enum proto_exit handle_wait(struct request *q)
+{
+	const char *volume = NULL, *state = NULL;
+	json_int_t timeout = -1;
+	json_error_t error;
+
+	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s:s, s:s, s?I}", "volume", &volume,
+			   "for", &state, "timeoutMs", &timeout) < 0)
+		return usage(q, &error);
+	manager_wait(q->m, volume, state, timeout < 0 ? UINT64_MAX : (uint64_t)timeout, q->fd,
+		     &q->answer);
+	q->stopped = q->answer.exit == EXIT_FAILED && manager_is_stopping(q->m);
+	return q->answer.exit;
+}
+
+static enum proto_exit pause_or_resume(struct request *q, bool paused)
+{
+	const char *volume = NULL;
+	json_error_t error;
+
+	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s:s}", "volume", &volume) < 0)
+		return usage(q, &error);
+	return manager_pause(q->m, volume, paused, &q->answer);
+}
+
+static enum proto_exit handle_pause(struct request *q)
+{
+	return pause_or_resume(q, true);
+}
+
+static enum proto_exit handle_resume(struct request *q)
+{
+	return pause_or_resume(q, false);
+}
+
+static enum proto_exit handle_converge(struct request *q)
+{
+	const char *volume = NULL;
+	json_int_t rate = -1;
+	json_error_t error;
+
+	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s:s, s?I}", "volume", &volume, "rate",
+			   &rate) < 0)
+		return usage(q, &error);
+	return manager_converge(q->m, volume, rate >= 0, rate < 0 ? 0 : (uint64_t)rate, &q->answer);
+}
+
+static enum proto_exit stream_events(struct request *q, json_int_t after)
+{
+	uint64_t generation = 0;
+
+	for (;;) {
+		json_t *last;
+
+		if (manager_events(q->m, after, &q->answer) != EXIT_OK)
+			return q->answer.exit;
+		last = json_array_get(q->answer.result, json_array_size(q->answer.result) - 1);
+		if (last) {
+			after = json_integer_value(json_object_get(last, "id"));
+			if (send_frame(q, true) < 0)
+				return EXIT_OK;
+		}
+		answer_fini(&q->answer);
+		while (!manager_await_change(q->m, &generation, STREAM_LOOK_MS)) {
+			if (client_is_gone(q) || manager_is_stopping(q->m))
+				break;
+		}
+		if (client_is_gone(q))
+			return EXIT_OK;
+		if (manager_is_stopping(q->m)) {
+			q->stopped = true;
+			return EXIT_OK;
+		}
+	}
+}
+
+static enum proto_exit handle_events(struct request *q)
+{
+	json_int_t after = 0;
+	int follow = 0;
+	json_error_t error;
+
+	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s?b, s?I}", "follow", &follow, "after",
+			   &after) < 0)
+		return usage(q, &error);
+	if (follow)
+		return stream_events(q, after);
+	return manager_events(q->m, after, &q->answer);
+}
+
+static enum proto_exit handle_ping(struct request *q)
+{
+	q->answer.result = json_pack("{s:i, s:i}", "pid", (int)getpid(), "version", 1);
+	return EXIT_OK;
+}
+
+static const struct {
+	const char *name;
+	enum proto_exit (*handle)(struct request *q);
+} commands[] = {
+	{ "mount", handle_mount },   { "unmount", handle_unmount },   { "status", handle_status },
+	{ "list", handle_list },     { "wait", handle_wait },	      { "pause", handle_pause },
+	{ "resume", handle_resume }, { "converge", handle_converge }, { "events", handle_events },
+	{ "ping", handle_ping },
+};
+
+static void dispatch(struct request *q, const char *command)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
+		if (strcmp(command, commands[i].name) == 0) {
+			commands[i].handle(q);
+			return;
+		}
+	}
+	answer_fail(&q->answer, EXIT_USAGE, "unknown command");
+}
+
+/* Whether the connection may go on. */
+static bool serve_one(struct manager *m, enum front_end front, int fd, json_t *object)
+{
+	struct request q = { .m = m, .front = front, .fd = fd, .args = object };
+	json_t *command = json_incref(json_object_get(object, "command"));
+	const char *name = json_is_string(command) ? json_string_value(command) : "";
+	char quoted[64];
+	bool more;
+
+	json_object_del(object, "command");
+	dispatch(&q, name);
+	if (q.answer.exit != EXIT_OK && !q.stopped)
+		log_line(LOG_WARNING, log_quote(name, quoted, sizeof(quoted)), "exit=%d %s",
+			 q.answer.exit, q.answer.error);
+	more = !q.stopped && send_frame(&q, false) == 0;
+	answer_fini(&q.answer);
+	json_decref(command);
+	return more;
+}
+
+void request_serve(struct manager *m, enum front_end front, int fd)
+{
+	bool more = true;
+
+	while (more && !manager_is_stopping(m)) {
+		json_t *object = NULL;
+		int r = proto_receive(fd, &object);
+
+		if (r == 0)
+			return;
+		if (r < 0) {
+			log_line(LOG_WARNING, "request", "connection ended: %s", strerror(-r));
+			return;
+		}
+		more = serve_one(m, front, fd, object);
+		json_decref(object);
+	}
+}

@@ -1,0 +1,429 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mountd/rules.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "fs/base/parse.h"
+
+#define CONFIG_BYTES_MAX (1 << 20)
+
+static const char *const front_names[FRONT_END_COUNT] = {
+	[FRONT_CTL] = "ctl",
+	[FRONT_FLEXVOLUME] = "flexvolume",
+	[FRONT_MOUNT] = "mount",
+	[FRONT_CSI] = "csi",
+};
+
+static const char *const policies[] = { "Always", "OnRootMismatch", "RootOnly", NULL };
+static const char *const ownerships[] = { "converge", "virtual", "none", NULL };
+static const char *const conflicts[] = { "refuse", "virtual", NULL };
+
+static bool is_listed(const char *word, const char *const *list)
+{
+	for (; *list; list++) {
+		if (strcmp(word, *list) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void words_free(char **words)
+{
+	for (size_t i = 0; words && words[i]; i++)
+		free(words[i]);
+	free(words);
+}
+
+/* @text split at spaces and tabs; NULL: no memory. */
+static char **words_split(const char *text)
+{
+	size_t count = 0, room = strlen(text) / 2 + 2;
+	char **words = calloc(room, sizeof(*words));
+
+	while (words) {
+		size_t len;
+
+		text += strspn(text, " \t");
+		len = strcspn(text, " \t");
+		if (len == 0)
+			break;
+		words[count] = strndup(text, len);
+		if (!words[count++]) {
+			words_free(words);
+			return NULL;
+		}
+		text += len;
+	}
+	return words;
+}
+
+static int set_words(char ***io_words, const char *value)
+{
+	char **words = words_split(value);
+
+	if (!words)
+		return -ENOMEM;
+	words_free(*io_words);
+	*io_words = words;
+	return 0;
+}
+
+static int set_choice(char **io_text, const char *value, const char *const *choices)
+{
+	char *text;
+
+	if (!is_listed(value, choices))
+		return -EINVAL;
+	text = strdup(value);
+	if (!text)
+		return -ENOMEM;
+	free(*io_text);
+	*io_text = text;
+	return 0;
+}
+
+static int set_plugins(struct front_rules *front, const char *value)
+{
+	return set_words(&front->plugins, value);
+}
+
+static int set_sources(struct front_rules *front, const char *value)
+{
+	int r = set_words(&front->sources, value);
+
+	for (size_t i = 0; r == 0 && front->sources[i]; i++) {
+		if (front->sources[i][0] != '/')
+			r = -EINVAL;
+	}
+	return r;
+}
+
+static int set_ownership(struct front_rules *front, const char *value)
+{
+	int r = set_words(&front->ownership, value);
+
+	for (size_t i = 0; r == 0 && front->ownership[i]; i++) {
+		if (!is_listed(front->ownership[i], ownerships))
+			r = -EINVAL;
+	}
+	return r;
+}
+
+static int set_format(struct front_rules *front, const char *value)
+{
+	if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
+		return -EINVAL;
+	front->format = strcmp(value, "yes") == 0;
+	return 0;
+}
+
+static int set_policy(struct front_rules *front, const char *value)
+{
+	return set_choice(&front->policy, value, policies);
+}
+
+static int set_default_ownership(struct front_rules *front, const char *value)
+{
+	return set_choice(&front->default_ownership, value, ownerships);
+}
+
+static int set_exclude(struct front_rules *front, const char *value)
+{
+	return set_words(&front->exclude, value);
+}
+
+static int set_converge_rate(struct front_rules *front, const char *value)
+{
+	return parse_u64(value, &front->converge_rate);
+}
+
+static int set_settle(struct front_rules *front, const char *value)
+{
+	return parse_duration(value, 1, &front->settle_ms);
+}
+
+static int set_conflict(struct front_rules *front, const char *value)
+{
+	return set_choice(&front->conflict, value, conflicts);
+}
+
+static const struct {
+	const char *key;
+	int (*set)(struct front_rules *front, const char *value);
+} front_keys[] = {
+	{ "plugins", set_plugins },	{ "sources", set_sources },
+	{ "ownership", set_ownership }, { "format", set_format },
+	{ "policy", set_policy },	{ "default-ownership", set_default_ownership },
+	{ "exclude", set_exclude },	{ "converge-rate", set_converge_rate },
+	{ "settle", set_settle },	{ "conflict", set_conflict },
+};
+
+/* People may do all that root may; node agents only what is written down, emptyDir apart. */
+static int set_builtin(struct rules *rules)
+{
+	int r = 0;
+
+	rules->log_level = LOG_INFO;
+	for (int i = 0; r == 0 && i < FRONT_END_COUNT; i++) {
+		struct front_rules *front = &rules->front[i];
+		bool person = i == FRONT_CTL || i == FRONT_MOUNT;
+
+		front->format = person;
+		front->settle_ms = person ? 0 : 50;
+		r = set_policy(front, "Always");
+		if (r == 0)
+			r = set_default_ownership(front, "converge");
+		if (r == 0)
+			r = set_conflict(front, person ? "refuse" : "virtual");
+		if (r == 0 && i == FRONT_FLEXVOLUME)
+			r = set_plugins(front, "emptyDir");
+		if (r == 0 && !person)
+			r = set_sources(front, "");
+	}
+	return r;
+}
+
+static char *trim(char *text)
+{
+	char *end;
+
+	text += strspn(text, " \t\r");
+	for (end = text + strlen(text); end > text && strchr(" \t\r", end[-1]); end--)
+		;
+	*end = '\0';
+	return text;
+}
+
+enum { SECTION_NONE = -1, SECTION_LOG = FRONT_END_COUNT };
+
+static int section_from_name(const char *name, int *ret_section)
+{
+	if (strcmp(name, "log") == 0) {
+		*ret_section = SECTION_LOG;
+		return 0;
+	}
+	for (int i = 0; i < FRONT_END_COUNT; i++) {
+		if (strcmp(name, front_names[i]) == 0) {
+			*ret_section = i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+/* -ENOENT: no such key. *io_seen has a bit for each key that the section has had already: -EEXIST. */
+static int set_key(struct rules *rules, int section, const char *key, const char *value,
+		   unsigned *io_seen)
+{
+	if (section == SECTION_LOG) {
+		if (strcmp(key, "level") != 0)
+			return -ENOENT;
+		return log_level_from_name(value, &rules->log_level);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(front_keys); i++) {
+		if (strcmp(key, front_keys[i].key) != 0)
+			continue;
+		if (*io_seen & 1U << i)
+			return -EEXIST;
+		*io_seen |= 1U << i;
+		return front_keys[i].set(&rules->front[section], value);
+	}
+	return -ENOENT;
+}
+
+static int parse_line(struct rules *rules, char *line, int *io_section, unsigned *io_seen,
+		      const char **ret_why)
+{
+	size_t len = strlen(line);
+	char *equals;
+	int r;
+
+	*ret_why = NULL;
+	if (len == 0 || line[0] == '#' || line[0] == ';')
+		return 0;
+	if (line[0] == '[') {
+		*ret_why = "unknown section";
+		if (line[len - 1] != ']')
+			return -EINVAL;
+		line[len - 1] = '\0';
+		r = section_from_name(line + 1, io_section);
+		if (r == 0 && *io_section < FRONT_END_COUNT && io_seen[*io_section] & 1U << 31) {
+			*ret_why = "a section twice";
+			return -EINVAL;
+		}
+		if (r == 0)
+			io_seen[*io_section] |= 1U << 31;
+		return r;
+	}
+	equals = strchr(line, '=');
+	*ret_why = "neither a section nor key = value";
+	if (!equals)
+		return -EINVAL;
+	*ret_why = "a key outside any section";
+	if (*io_section == SECTION_NONE)
+		return -EINVAL;
+	*equals = '\0';
+	r = set_key(rules, *io_section, trim(line), trim(equals + 1), &io_seen[*io_section]);
+	*ret_why = r == -ENOENT ? "unknown key" :
+		   r == -EEXIST ? "a key twice" :
+				  "a value that is not allowed";
+	return r;
+}
+
+int rules_parse(const char *text, struct rules **ret_rules, char *ret_error)
+{
+	AUTO(rules) *rules = calloc(1, sizeof(*rules));
+	unsigned seen[FRONT_END_COUNT + 1] = { 0 };
+	int section = SECTION_NONE, r;
+
+	ret_error[0] = '\0';
+	if (!rules)
+		return -ENOMEM;
+	r = set_builtin(rules);
+	for (int number = 1; r == 0 && *text; number++) {
+		size_t len = strcspn(text, "\n");
+		AUTO_FREE char *line = strndup(text, len);
+		const char *why = NULL;
+
+		if (!line)
+			return -ENOMEM;
+		r = parse_line(rules, trim(line), &section, seen, &why);
+		if (r < 0 && r != -ENOMEM) {
+			snprintf(ret_error, RULES_ERROR_MAX, "line %d: %s", number, why);
+			return -EINVAL;
+		}
+		text += len + (text[len] == '\n');
+	}
+	if (r < 0)
+		return r;
+	*ret_rules = take_ptr(&rules);
+	return 0;
+}
+
+static int read_all(int fd, char **ret_text)
+{
+	AUTO_FREE char *text = malloc(CONFIG_BYTES_MAX + 1);
+	size_t used = 0;
+
+	if (!text)
+		return -ENOMEM;
+	for (;;) {
+		ssize_t n = read(fd, text + used, CONFIG_BYTES_MAX + 1 - used);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		used += (size_t)n;
+		if (used > CONFIG_BYTES_MAX)
+			return -EFBIG;
+	}
+	if (memchr(text, '\0', used))
+		return -EINVAL;
+	text[used] = '\0';
+	*ret_text = take_ptr(&text);
+	return 0;
+}
+
+int rules_load(const char *path, struct rules **ret_rules, char *ret_error)
+{
+	AUTO_FREE char *text = NULL;
+	char why[RULES_ERROR_MAX];
+	struct stat st;
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	int r;
+
+	ret_error[0] = '\0';
+	if (fd < 0) {
+		if (errno == ENOENT || errno == ENOTDIR)
+			return rules_parse("", ret_rules, ret_error);
+		r = -errno;
+		snprintf(ret_error, RULES_ERROR_MAX, "%s: %s", path, strerror(-r));
+		return r;
+	}
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode) || (st.st_uid != 0 && st.st_uid != geteuid()) ||
+	    (st.st_mode & 022)) {
+		snprintf(ret_error, RULES_ERROR_MAX,
+			 "%s: must be a file owned by root and writable by nobody else", path);
+		return -EPERM;
+	}
+	r = read_all(fd, &text);
+	if (r < 0) {
+		snprintf(ret_error, RULES_ERROR_MAX, "%s: %s", path, strerror(-r));
+		return r;
+	}
+	r = rules_parse(text, ret_rules, why);
+	if (r < 0)
+		snprintf(ret_error, RULES_ERROR_MAX, "%.200s: %.200s", path,
+			 why[0] ? why : strerror(-r));
+	return r;
+}
+
+void rules_free(struct rules *rules)
+{
+	if (!rules)
+		return;
+	for (int i = 0; i < FRONT_END_COUNT; i++) {
+		struct front_rules *front = &rules->front[i];
+
+		words_free(front->plugins);
+		words_free(front->sources);
+		words_free(front->ownership);
+		words_free(front->exclude);
+		free(front->policy);
+		free(front->default_ownership);
+		free(front->conflict);
+	}
+	free(rules);
+}
+
+bool rules_plugin_is_allowed(const struct front_rules *front, const char *plugin)
+{
+	return !front->plugins || is_listed(plugin, (const char *const *)front->plugins);
+}
+
+bool rules_ownership_is_allowed(const struct front_rules *front, const char *ownership)
+{
+	return !front->ownership || is_listed(ownership, (const char *const *)front->ownership);
+}
+
+const char *rules_source_prefix(const struct front_rules *front, const char *path,
+				const char **ret_rest)
+{
+	const char *best = NULL;
+	size_t best_len = 0;
+
+	if (!front->sources) {
+		*ret_rest = path;
+		return "";
+	}
+	for (size_t i = 0; front->sources[i]; i++) {
+		const char *prefix = front->sources[i];
+		size_t len = strlen(prefix);
+
+		while (len > 1 && prefix[len - 1] == '/')
+			len--;
+		if (len == 1)
+			len = 0; /* "/": everything is beneath */
+		if (strncmp(path, prefix, len) != 0 || (path[len] != '/' && path[len] != '\0'))
+			continue;
+		if (best && len <= best_len)
+			continue;
+		best = prefix;
+		best_len = len;
+	}
+	if (best) {
+		*ret_rest = path + best_len;
+		*ret_rest += strspn(*ret_rest, "/");
+	}
+	return best;
+}

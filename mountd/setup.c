@@ -1,0 +1,621 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * setup: a mount request from its check to its answer (design, section 2, steps 1 to 3). What a crash
+ * leaves between two steps is finished or undone by the next call: the record says how far it got.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fs/base/log.h"
+#include "mountd/gid_map.h"
+#include "mountd/manager_impl.h"
+#include "mountd/mount.h"
+
+struct mounting {
+	struct manager *m;
+	const struct mount_request *request;
+	struct rules *rules;
+	const struct front_rules *front;
+	struct spec *spec;
+	const struct volume_plugin *plugin;
+	struct target *target;
+	struct volume_record *vol; /* as asked for; later as recorded */
+	struct answer *answer;
+};
+
+static void mounting_free(struct mounting *x)
+{
+	rules_free(x->rules);
+	spec_free(x->spec);
+	target_free(x->target);
+	volume_record_free(x->vol);
+	free(x);
+}
+DEFINE_AUTO(mounting)
+
+static enum proto_exit no_memory(struct answer *answer)
+{
+	return answer_fail(answer, EXIT_FAILED, "%s", strerror(ENOMEM));
+}
+
+static enum proto_exit store_failed(struct answer *answer, int error)
+{
+	char why[ANSWER_TEXT_MAX];
+
+	return answer_fail(answer, EXIT_FAILED, "%s", store_why(error, why, sizeof(why)));
+}
+
+/* ---- checking ---- */
+
+static bool is_one_of(const char *text, const char *a, const char *b, const char *c)
+{
+	return strcmp(text, a) == 0 || strcmp(text, b) == 0 || (c && strcmp(text, c) == 0);
+}
+
+static enum proto_exit check_words(const struct mount_request *q, struct answer *answer)
+{
+	char quoted[96];
+
+	if (q->policy && !is_one_of(q->policy, "Always", "OnRootMismatch", "RootOnly"))
+		return answer_fail(answer, EXIT_FAILED, "unknown policy %s",
+				   log_quote(q->policy, quoted, 96));
+	if (q->ownership && !is_one_of(q->ownership, "converge", "virtual", "none"))
+		return answer_fail(answer, EXIT_FAILED, "unknown ownership %s",
+				   log_quote(q->ownership, quoted, 96));
+	if (q->conflict && !is_one_of(q->conflict, "refuse", "virtual", NULL))
+		return answer_fail(answer, EXIT_FAILED, "unknown conflict mode %s",
+				   log_quote(q->conflict, quoted, 96));
+	if (q->coherence && !is_one_of(q->coherence, "exclusive", "shared", NULL))
+		return answer_fail(answer, EXIT_FAILED, "unknown coherence %s",
+				   log_quote(q->coherence, quoted, 96));
+	if (q->volume_id && !volume_id_is_valid(q->volume_id))
+		return answer_fail(answer, EXIT_FAILED,
+				   "volume id %s: must match [A-Za-z0-9][A-Za-z0-9._-]{0,127}",
+				   log_quote(q->volume_id, quoted, 96));
+	if (q->fs_group != GID_UNSET && !gid_is_mapped(q->fs_group))
+		return answer_fail(answer, EXIT_FAILED,
+				   "gid %u is not mapped in this user namespace",
+				   (unsigned)q->fs_group);
+	return EXIT_OK;
+}
+
+static enum proto_exit check_rules(struct mounting *x)
+{
+	const char *ownership =
+		x->request->ownership ? x->request->ownership : x->front->default_ownership;
+
+	if (!rules_plugin_is_allowed(x->front, x->spec->plugin))
+		return answer_fail(
+			x->answer, EXIT_FAILED,
+			"plugin %s is not allowed here: no rule 'plugins' of mountd.conf names it",
+			x->spec->plugin);
+	if (x->request->fs_group != GID_UNSET && !rules_ownership_is_allowed(x->front, ownership))
+		return answer_fail(
+			x->answer, EXIT_FAILED,
+			"ownership=%s is not allowed here: no rule 'ownership' of mountd.conf names it",
+			ownership);
+	return EXIT_OK;
+}
+
+static char *dup_or(const char *asked, const char *assumed)
+{
+	return strdup(asked ? asked : assumed);
+}
+
+/* The patterns as a JSON text: what was asked, else what the rules assume. */
+static char *excludes_text(const struct mounting *x)
+{
+	json_t *list = x->request->excludes ? json_incref(x->request->excludes) : json_array();
+	char *text;
+
+	for (size_t i = 0; !x->request->excludes && x->front->exclude && x->front->exclude[i]; i++)
+		json_array_append_new(list, json_string(x->front->exclude[i]));
+	text = json_dumps(list, JSON_COMPACT);
+	json_decref(list);
+	return text;
+}
+
+/* The record that the request amounts to. */
+static int fill_record(struct mounting *x)
+{
+	const struct mount_request *q = x->request;
+	struct volume_record *vol = volume_record_new();
+	char id[TARGET_ID_SIZE];
+
+	x->vol = vol;
+	if (!vol)
+		return -ENOMEM;
+	target_id(x->target->given, id);
+	vol->id = dup_or(q->volume_id, id);
+	vol->plugin = strdup(x->spec->plugin);
+	vol->source = spec_record(x->spec);
+	vol->target = strdup(x->target->given);
+	vol->target_resolved = strdup(x->target->resolved);
+	vol->fs_group = q->fs_group;
+	vol->policy = dup_or(q->policy, x->front->policy);
+	vol->ownership = dup_or(q->ownership, x->front->default_ownership);
+	vol->excludes = excludes_text(x);
+	vol->coherence =
+		dup_or(q->coherence, x->plugin->attributes.shared ? "shared" : "exclusive");
+	vol->keep_private = q->keep_private;
+	vol->read_only = q->read_only || x->spec->read_only;
+	vol->handoff = q->handoff;
+	vol->persist = q->persist;
+	vol->converge_rate = q->has_rate ? q->converge_rate : x->front->converge_rate;
+	vol->state = VOLUME_SETTING_UP;
+	vol->boot_id = strdup(x->m->boot_id);
+	if (!vol->id || !vol->plugin || !vol->source || !vol->target || !vol->target_resolved ||
+	    !vol->policy || !vol->ownership || !vol->excludes || !vol->coherence || !vol->boot_id)
+		return -ENOMEM;
+	return 0;
+}
+
+/* The plugin's word on the source, before anything is recorded or done. */
+static enum proto_exit check_source(struct mounting *x)
+{
+	json_t *metadata = json_object();
+	struct building building = {
+		.b = {
+			.id = x->vol->id,
+			.host = &host_table,
+			.source = x->spec->source,
+			.dir_fd = -1,
+			.dir_path = x->m->volumes_path,
+			.read_only = x->vol->read_only,
+			.metadata = metadata,
+		},
+		.front = x->front,
+		.boot_id = x->m->boot_id,
+	};
+	int r = metadata ? x->plugin->check(&building.b) : -ENOMEM;
+
+	if (r == 0) {
+		x->vol->source_identity = x->plugin->identity(&building.b);
+		r = x->vol->source_identity ? 0 : -ENOMEM;
+	}
+	json_decref(metadata);
+	if (r < 0)
+		return answer_fail(x->answer, EXIT_FAILED, "%s",
+				   building.b.error[0] ? building.b.error : strerror(-r));
+	return EXIT_OK;
+}
+
+/* Everything that can be said without touching a volume. */
+static enum proto_exit check(struct mounting *x)
+{
+	const struct mount_request *q = x->request;
+	char why[ANSWER_TEXT_MAX] = "";
+	int r = rules_load(x->m->layout->config_path, &x->rules, why);
+
+	if (r < 0)
+		return answer_fail(x->answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));
+	x->front = &x->rules->front[q->front];
+	r = spec_parse(q->plugin, q->source, q->spec, &x->spec, why);
+	if (r < 0)
+		return answer_fail(x->answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));
+	x->plugin = plugin_find(x->spec->plugin);
+	if (!x->plugin)
+		return answer_fail(x->answer, EXIT_FAILED, "plugin %s is not built yet",
+				   x->spec->plugin);
+	if (check_words(q, x->answer) != EXIT_OK || check_rules(x) != EXIT_OK)
+		return x->answer->exit;
+	r = target_open(q->target, &x->target, why);
+	if (r < 0)
+		return answer_fail(x->answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));
+	if (fill_record(x) < 0)
+		return no_memory(x->answer);
+	return check_source(x);
+}
+
+/* ---- repeating ---- */
+
+static bool same_text(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* The first argument in which a repeated mount differs (interface.md, Repeating), or NULL. */
+static const char *first_difference(const struct volume_record *old,
+				    const struct volume_record *new)
+{
+	if (!same_text(old->plugin, new->plugin))
+		return "plugin";
+	if (!same_text(old->source_identity, new->source_identity))
+		return "source";
+	if (!same_text(old->target, new->target) &&
+	    !same_text(old->target_resolved, new->target_resolved))
+		return "target";
+	if (old->fs_group != new->fs_group)
+		return "fsgroup";
+	if (!same_text(old->policy, new->policy))
+		return "policy";
+	if (!same_text(old->ownership, new->ownership))
+		return "ownership";
+	if (!same_text(old->excludes, new->excludes))
+		return "exclude";
+	if (old->keep_private != new->keep_private)
+		return "keep-private";
+	if (old->read_only != new->read_only)
+		return "read-only";
+	return NULL;
+}
+
+static bool is_live(enum volume_state state)
+{
+	return (state >= VOLUME_PRESENTED && state <= VOLUME_NATIVE) || state == VOLUME_VIRTUAL;
+}
+
+/*
+ * Locks the volume that the request means: the one that is at the target already, else the one with
+ * the request's id. *ret_old is its record, or NULL; x->vol->id is what is locked.
+ */
+static enum proto_exit lock_volume(struct mounting *x, struct volume_record **ret_old)
+{
+	struct manager *m = x->m;
+
+	for (;;) {
+		AUTO(volume_record) *at_target = NULL, *by_id = NULL;
+		int r = store_volume_by_target(m->store, x->vol->target, &at_target);
+
+		if (r == -ENOENT)
+			r = store_volume_by_target(m->store, x->vol->target_resolved, &at_target);
+		if (r < 0 && r != -ENOENT)
+			return store_failed(x->answer, r);
+		if (at_target && strcmp(at_target->id, x->vol->id) != 0) {
+			if (x->request->volume_id)
+				return answer_fail(
+					x->answer, EXIT_FAILED,
+					"the target is that of volume %s: volume-id differs",
+					at_target->id);
+			free(x->vol->id);
+			x->vol->id = strdup(at_target->id);
+			if (!x->vol->id)
+				return no_memory(x->answer);
+		}
+		if (key_lock(m, x->vol->id) < 0)
+			return no_memory(x->answer);
+		r = store_volume_by_id(m->store, x->vol->id, &by_id);
+		if (r < 0 && r != -ENOENT) {
+			key_unlock(m, x->vol->id);
+			return store_failed(x->answer, r);
+		}
+		if (by_id || !at_target) {
+			*ret_old = take_ptr(&by_id);
+			return EXIT_OK;
+		}
+		key_unlock(m, x->vol->id); /* it went while we waited */
+	}
+}
+
+/* What is at the target of a volume that is on record: 1 it is there, 0 nothing is, else an error. */
+static int is_at_target(struct manager *m, const struct volume_record *vol,
+			const struct target *target, char *ret_error)
+{
+	struct overlay *o = overlay_find(m->overlays, vol->id);
+	AUTO(volume_record) *now = NULL;
+	struct overlay_status status;
+	struct mount_view view;
+	uint64_t id = vol->mount_id;
+	int r;
+
+	/* A hand-off may have changed the mount since the record was read. */
+	if (o && overlay_refresh(o, &status) == 0)
+		id = status.mount_id;
+	else if (store_volume_by_id(m->store, vol->id, &now) == 0)
+		id = now->mount_id;
+	overlay_unref(o);
+	r = mount_look(target->parent_fd, target->name, &view);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	if (!view.is_root)
+		return 0;
+	if (view.id == id && id != 0)
+		return 1;
+	snprintf(ret_error, ANSWER_TEXT_MAX, "something that is not ours is mounted at the target");
+	if (mount_describe(target->resolved, ret_error, ANSWER_TEXT_MAX / 2) == 0)
+		strcat(ret_error, " is mounted at the target, and is not ours");
+	return -EBUSY;
+}
+
+/* ---- setting up ---- */
+
+struct lower {
+	int fd;
+	enum ownership_outcome outcome;
+	char *certifies;
+	bool setup_ran;
+};
+
+static void lower_free(struct lower *lower)
+{
+	cleanup_fd(&lower->fd);
+	free(lower->certifies);
+	free(lower);
+}
+DEFINE_AUTO(lower)
+
+/* Whether the marker on record still certifies what is there; else it is dropped, with an event. */
+static bool marker_is_valid(struct manager *m, struct volume_work *work)
+{
+	AUTO_FREE char *recorded = NULL, *found = NULL;
+	const char *id = work->building.b.id;
+
+	if (store_marker_get(m->store, id, &recorded) < 0)
+		return false;
+	if (work->plugin->certify(&work->building.b, &found) == 0 && strcmp(recorded, found) == 0)
+		return true;
+	event(m, id, "marker-dropped",
+	      "the marker no longer matches what is there: set-up runs again");
+	if (store_marker_drop(m->store, id) < 0)
+		log_line(LOG_WARNING, "mount", "vol=%s ignoring that its marker cannot be dropped",
+			 id);
+	return false;
+}
+
+static bool needs_set_up(struct manager *m, struct volume_work *work)
+{
+	switch (work->plugin->attributes.idempotency) {
+	case IDEMPOTENCY_MOUNTPOINT:
+		return !work->plugin->is_set_up(&work->building.b);
+	case IDEMPOTENCY_MARKER:
+		return !marker_is_valid(m, work);
+	case IDEMPOTENCY_NONE:
+		break;
+	}
+	return true;
+}
+
+/* The plugin's part: its strategy is asked whether set-up must run; it runs. */
+static int set_up(struct manager *m, struct volume_work *work, gid_t gid, struct lower *lower)
+{
+	const struct volume_plugin *plugin = work->plugin;
+	struct volume_builder *b = &work->building.b;
+	int r = 0;
+
+	lower->setup_ran = needs_set_up(m, work);
+	if (!lower->setup_ran) {
+		lower->outcome = plugin->attributes.manages_ownership ? OWNERSHIP_PRESENT :
+									OWNERSHIP_IGNORED;
+		r = plugin->open_lower(b, &lower->fd);
+	}
+	if (lower->setup_ran || r < 0) {
+		lower->setup_ran = true;
+		r = plugin->set_up(b, gid, &lower->fd, &lower->outcome);
+	}
+	if (r == 0 && plugin->attributes.idempotency == IDEMPOTENCY_MARKER)
+		r = plugin->certify(b, &lower->certifies);
+	return r;
+}
+
+static int save_metadata(struct volume_record *vol, const struct volume_work *work)
+{
+	char *text = json_dumps(work->metadata, JSON_COMPACT | JSON_SORT_KEYS);
+
+	if (!text)
+		return -ENOMEM;
+	free(vol->plugin_metadata);
+	vol->plugin_metadata = text;
+	return 0;
+}
+
+/* From the recorded intent to a volume at its target. *ret_error: ANSWER_TEXT_MAX bytes. */
+static int set_up_and_present(struct mounting *x, char *ret_error)
+{
+	AUTO(volume_work) *work = NULL;
+	AUTO(lower) *lower = calloc(1, sizeof(*lower));
+	char why[PLUGIN_ERROR_MAX];
+	int r;
+
+	if (!lower)
+		return -ENOMEM;
+	lower->fd = -1;
+	ret_error[0] = '\0';
+	r = work_open(x->m, x->vol, x->front, true, &work, why);
+	if (r < 0) {
+		snprintf(ret_error, ANSWER_TEXT_MAX, "%s", why);
+		return r;
+	}
+	/* Where no ownership is ever to be written the plugin is not told of any. */
+	r = set_up(x->m, work,
+		   strcmp(x->vol->ownership, "converge") == 0 ? x->vol->fs_group : GID_UNSET,
+		   lower);
+	/* Also of a set-up that failed: its tear-down must find what it made. */
+	if (save_metadata(x->vol, work) < 0)
+		return -ENOMEM;
+	if (r < 0) {
+		snprintf(ret_error, ANSWER_TEXT_MAX, "%s", work->building.b.error);
+		return r;
+	}
+	struct presenting p = {
+		.m = x->m,
+		.vol = x->vol,
+		.target = x->target,
+		.plugin = x->plugin,
+		.lower_fd = lower->fd,
+		.outcome = lower->outcome,
+		.setup_ran = lower->setup_ran,
+		.certifies = lower->certifies,
+		.conflict_is_refused =
+			strcmp(x->request->conflict ? x->request->conflict : x->front->conflict,
+			       "refuse") == 0,
+		.error = ret_error,
+		.note = x->answer->note,
+	};
+	return present_volume(&p);
+}
+
+/* A target that can take a volume of this plugin. */
+static enum proto_exit check_target(struct mounting *x)
+{
+	enum target_kind kind = TARGET_ABSENT;
+	char quoted[256], what[256] = "something";
+	int r = target_look(x->target, &kind);
+
+	log_quote(x->target->given, quoted, sizeof(quoted));
+	if (r < 0)
+		return answer_fail(x->answer, EXIT_FAILED, "target %s: %s", quoted, strerror(-r));
+	switch (kind) {
+	case TARGET_ABSENT:
+		return answer_fail(x->answer, EXIT_FAILED, "target %s: does not exist", quoted);
+	case TARGET_MOUNT:
+		if (mount_describe(x->target->resolved, what, sizeof(what)) < 0)
+			snprintf(what, sizeof(what), "something");
+		return answer_fail(x->answer, EXIT_FAILED,
+				   "target %s: %s is mounted there, and is not ours", quoted, what);
+	case TARGET_DIRECTORY:
+		return EXIT_OK;
+	case TARGET_FILE:
+		if (strcmp(x->plugin->name, "hostPath") == 0)
+			return EXIT_OK;
+		break;
+	case TARGET_OTHER:
+		break;
+	}
+	return answer_fail(x->answer, EXIT_FAILED, "target %s: is not a directory", quoted);
+}
+
+/* After a failed mount nothing is mounted, and nothing on record that was not there before. */
+static void undo(struct mounting *x, bool was_known)
+{
+	struct manager *m = x->m;
+	char why[ANSWER_TEXT_MAX];
+	int r = teardown(m, x->vol, false, was_known ? KEEP_DATA : KEEP_NOTHING, why);
+
+	if (r < 0) {
+		log_line(LOG_ERROR, "mount", "vol=%s undoing a failed mount: %s", x->vol->id, why);
+		(void)store_volume_set_state(m->store, x->vol->id, VOLUME_TEARING_DOWN, why,
+					     x->vol->mount_id);
+	} else if (was_known) {
+		(void)store_volume_set_state(m->store, x->vol->id, VOLUME_ABSENT, x->answer->error,
+					     0);
+	} else {
+		r = store_volume_delete(m->store, x->vol->id);
+		if (r < 0)
+			log_line(LOG_ERROR, "mount", "vol=%s record not removed: %s", x->vol->id,
+				 strerror(-r));
+	}
+}
+
+static enum proto_exit mount_now(struct mounting *x, bool was_known)
+{
+	char why[ANSWER_TEXT_MAX];
+	int r;
+
+	if (check_target(x) != EXIT_OK)
+		return x->answer->exit;
+	r = was_known ? store_volume_update(x->m->store, x->vol) :
+			store_volume_insert(x->m->store, x->vol);
+	if (r == -EEXIST)
+		return answer_fail(x->answer, EXIT_FAILED, "the volume id or the target is taken");
+	if (r < 0)
+		return store_failed(x->answer, r);
+	r = set_up_and_present(x, why);
+	if (r < 0) {
+		answer_fail(x->answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));
+		undo(x, was_known);
+		return x->answer->exit;
+	}
+	event(x->m, x->vol->id, "mounted", "%s at %s", x->vol->plugin, x->vol->target);
+	return EXIT_OK;
+}
+
+/* What the old record has and the request does not say anew. */
+static int keep_from_old(struct volume_record *vol, struct volume_record *old)
+{
+	vol->plugin_metadata = take_ptr(&old->plugin_metadata);
+	vol->run_id = take_ptr(&old->run_id);
+	vol->mount_id = old->mount_id;
+	vol->created_at_ms = old->created_at_ms;
+	return 0;
+}
+
+static enum proto_exit mount_known(struct mounting *x, struct volume_record *old)
+{
+	char why[ANSWER_TEXT_MAX] = "";
+	const char *difference;
+	int r;
+
+	if (old->state == VOLUME_TEARING_DOWN) {
+		r = teardown(x->m, old, false, KEEP_NOTHING, why);
+		if (r == 0)
+			r = store_volume_delete(x->m->store, old->id);
+		if (r < 0)
+			return answer_fail(x->answer, EXIT_FAILED,
+					   "finishing the last tear-down: %s",
+					   why[0] ? why : strerror(-r));
+		return mount_now(x, false);
+	}
+	difference = first_difference(old, x->vol);
+	if (difference)
+		return answer_fail(x->answer, EXIT_FAILED, "volume %s exists with another %s",
+				   old->id, difference);
+	if (is_live(old->state)) {
+		r = is_at_target(x->m, old, x->target, why);
+		if (r == 1)
+			return EXIT_OK;
+		if (r < 0)
+			return answer_fail(x->answer, EXIT_FAILED, "%s",
+					   why[0] ? why : strerror(-r));
+	}
+	/* Begun, failed or gone: what is left of its presentation goes, what is set up stays. */
+	if (strcmp(old->boot_id ? old->boot_id : "", x->m->boot_id) != 0)
+		old->mount_id = 0;
+	r = teardown(x->m, old, false, KEEP_SET_UP, why);
+	if (r < 0)
+		return answer_fail(x->answer, EXIT_FAILED,
+				   "what is left of it cannot be removed: %s",
+				   why[0] ? why : strerror(-r));
+	old->mount_id = 0;
+	keep_from_old(x->vol, old);
+	return mount_now(x, true);
+}
+
+static void settle(struct mounting *x)
+{
+	uint64_t ms = x->request->has_settle ? x->request->settle_ms : x->front->settle_ms;
+	const char *state = x->vol->handoff ? "native" : "converged";
+	struct answer ignored = { 0 };
+
+	if (ms > 0 && manager_wait(x->m, x->vol->id, state, ms, -1, &ignored) == EXIT_OK)
+		log_line(LOG_DEBUG, "mount", "vol=%s settled", x->vol->id);
+	answer_fini(&ignored);
+}
+
+static void answer_state(struct mounting *x)
+{
+	AUTO(volume_record) *now = NULL;
+
+	if (store_volume_by_id(x->m->store, x->vol->id, &now) == 0)
+		x->answer->result = json_pack("{s:s, s:s}", "id", now->id, "state",
+					      volume_state_name(now->state));
+}
+
+enum proto_exit manager_mount(struct manager *m, const struct mount_request *request,
+			      struct answer *answer)
+{
+	AUTO(mounting) *x = calloc(1, sizeof(*x));
+	AUTO(volume_record) *old = NULL;
+	char quoted[256];
+
+	if (!x)
+		return no_memory(answer);
+	x->m = m;
+	x->request = request;
+	x->answer = answer;
+	if (check(x) == EXIT_OK && lock_volume(x, &old) == EXIT_OK) {
+		if (old)
+			mount_known(x, old);
+		else
+			mount_now(x, false);
+		key_unlock(m, x->vol->id);
+	}
+	if (answer->exit != EXIT_OK) {
+		event(m, x->vol ? x->vol->id : NULL, "mount-failed", "%s: %s",
+		      log_quote(request->target, quoted, sizeof(quoted)), answer->error);
+		return answer->exit;
+	}
+	settle(x);
+	answer_state(x);
+	return EXIT_OK;
+}

@@ -1,0 +1,310 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * teardown: a volume taken away, step by step (design, section 2.6): target, overlay, plugin,
+ * directory, record. Each step is idempotent, and none runs after one that failed.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "fs/base/log.h"
+#include "mountd/holders.h"
+#include "mountd/manager_impl.h"
+#include "mountd/mount.h"
+
+#define DETACH_TRIES 8 /* a hand-off under way changes what is at the target */
+#define BUSY_TRIES 3   /* somebody may just have looked */
+#define BUSY_PAUSE_MS 20
+#define LAZY_GONE_MS 1000
+
+static int busy(struct manager *m, const struct volume_record *vol, const struct mount_view *view,
+		char *ret_error)
+{
+	AUTO_FREE char *below = NULL;
+	char holders[512], quoted[256];
+
+	if (mount_below(vol->target_resolved, &below) == 0)
+		snprintf(ret_error, ANSWER_TEXT_MAX,
+			 "the target is busy: another mount is below it, at %s",
+			 log_quote(below, quoted, sizeof(quoted)));
+	else
+		snprintf(
+			ret_error, ANSWER_TEXT_MAX, "the target is busy: %s",
+			holders_describe(view->id, live_dev(m, vol->id), holders, sizeof(holders)));
+	return -EBUSY;
+}
+
+static int foreign(const struct volume_record *vol, char *ret_error)
+{
+	char what[384];
+
+	if (mount_describe(vol->target_resolved, what, sizeof(what)) < 0)
+		snprintf(what, sizeof(what), "something");
+	snprintf(ret_error, ANSWER_TEXT_MAX,
+		 "%s is mounted at the target, and is not ours: left untouched", what);
+	return -EBUSY;
+}
+
+static void pause_ms(long ms)
+{
+	nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000 }, NULL);
+}
+
+static int detach(struct manager *m, const struct volume_record *vol, const struct target *target,
+		  const struct mount_view *view, bool lazy, char *ret_error)
+{
+	int r = -EBUSY;
+
+	for (int i = 0; r == -EBUSY && i < BUSY_TRIES; i++) {
+		if (i > 0)
+			pause_ms(BUSY_PAUSE_MS);
+		r = mount_detach(target->parent_fd, target->name, lazy);
+	}
+	if (r == -EBUSY)
+		return busy(m, vol, view, ret_error);
+	if (r < 0 && r != -EINVAL) {
+		snprintf(ret_error, ANSWER_TEXT_MAX, "unmounting the target: %s", strerror(-r));
+		return r;
+	}
+	return 0;
+}
+
+/* Takes off the target what is ours, and nothing else. */
+static int unmount_target(struct manager *m, struct volume_record *vol, struct overlay *o,
+			  bool lazy, char *ret_error)
+{
+	AUTO(target) *target = NULL;
+	char why[TARGET_ERROR_MAX];
+	int r = target_open(vol->target_resolved, &target, why);
+
+	if (r == -ENOENT || r == -ENOTDIR) {
+		vol->mount_id = 0;
+		return 0; /* without its parent nothing can be mounted there */
+	}
+	for (int i = 0; r == 0 && i < DETACH_TRIES; i++) {
+		struct overlay_status status = { 0 };
+		struct mount_view view;
+
+		r = mount_look(target->parent_fd, target->name, &view);
+		if (r == -ENOENT || (r == 0 && !view.is_root)) {
+			vol->mount_id = 0;
+			return 0;
+		}
+		if (r < 0)
+			break;
+		if (o)
+			(void)overlay_refresh(o, &status);
+		if (view.id != vol->mount_id && view.id != status.mount_id) {
+			/* Perhaps a hand-off came between the two looks; it does not come twice. */
+			if (o && i == 0)
+				continue;
+			return foreign(vol, ret_error);
+		}
+		r = detach(m, vol, target, &view, lazy, ret_error);
+		if (r < 0)
+			return r;
+	}
+	if (r == 0)
+		return foreign(vol, ret_error);
+	snprintf(ret_error, ANSWER_TEXT_MAX, "the target: %s", why[0] ? why : strerror(-r));
+	return r;
+}
+
+/* The connection has ended when the keeper has: before that, somebody still uses the overlay. */
+static int await_overlay(struct manager *m, const struct volume_record *vol, struct overlay *o,
+			 bool lazy, bool may_outlive, char *ret_error)
+{
+	char holders[512];
+
+	if (overlay_detach(o, vol->id) > 0)
+		return 0; /* another volume's too: the last one out waits */
+	if (overlay_wait_gone(o, lazy ? LAZY_GONE_MS : OVERLAY_GONE_MS))
+		return 0;
+	if (lazy && may_outlive)
+		return 0;
+	(void)overlay_attach(o, vol->id, true);
+	snprintf(ret_error, ANSWER_TEXT_MAX, "the overlay is unmounted but still in use: %s",
+		 holders_describe(0, live_dev(m, vol->id), holders, sizeof(holders)));
+	return -EBUSY;
+}
+
+static int tear_down_plugin(struct manager *m, struct volume_record *vol, enum teardown_keep keep,
+			    char *ret_error)
+{
+	AUTO(volume_work) *work = NULL;
+	char why[PLUGIN_ERROR_MAX];
+	int r = work_open(m, vol, NULL, false, &work, why);
+
+	if (r == 0 && work->dir_fd >= 0 &&
+	    !(keep == KEEP_DATA && work->plugin->attributes.idempotency == IDEMPOTENCY_MARKER)) {
+		r = work->plugin->tear_down(&work->building.b);
+		snprintf(why, sizeof(why), "%s", work->building.b.error);
+	}
+	if (r < 0) {
+		snprintf(ret_error, ANSWER_TEXT_MAX, "tearing down: %s",
+			 why[0] ? why : strerror(-r));
+		return r;
+	}
+	if (keep == KEEP_NOTHING && unlinkat(m->volumes_fd, vol->id, AT_REMOVEDIR) < 0 &&
+	    errno != ENOENT) {
+		r = -errno;
+		snprintf(ret_error, ANSWER_TEXT_MAX, "the volume's directory: %s", strerror(-r));
+		return r;
+	}
+	return 0;
+}
+
+/* An unfinished run's journal stays for the one that resumes it, unless its tree is gone. */
+static void drop_journal(struct manager *m, const struct volume_record *vol,
+			 enum teardown_keep keep)
+{
+	const struct volume_plugin *plugin = plugin_find(vol->plugin);
+	AUTO(run_record) *run = NULL;
+
+	if (!vol->run_id || store_run_get(m->store, vol->run_id, &run) < 0)
+		return;
+	if (run->finished || (keep == KEEP_NOTHING && plugin &&
+			      plugin->attributes.idempotency == IDEMPOTENCY_MARKER))
+		journal_remove(m, vol->run_id);
+}
+
+int teardown(struct manager *m, struct volume_record *vol, bool lazy, enum teardown_keep keep,
+	     char *ret_error)
+{
+	const struct volume_plugin *plugin = plugin_find(vol->plugin);
+	AUTO(overlay) *o = overlay_find(m->overlays, vol->id);
+	int r;
+
+	ret_error[0] = '\0';
+	/* A crash may have left a keeper that nobody has attached. */
+	if (!o && overlay_adopt(m->overlays, vol->id, &o) == 0 &&
+	    overlay_attach(o, vol->id, true) < 0)
+		return -ENOMEM;
+	r = unmount_target(m, vol, o, lazy, ret_error);
+	if (r == 0 && o)
+		r = await_overlay(m, vol, o, lazy,
+				  !plugin || plugin->attributes.idempotency != IDEMPOTENCY_MARKER,
+				  ret_error);
+	if (r < 0)
+		return r;
+	if (keep != KEEP_SET_UP)
+		r = tear_down_plugin(m, vol, keep, ret_error);
+	if (r < 0)
+		return r;
+	overlay_socket_remove(m->overlays, vol->id);
+	live_remove(m, vol->id);
+	drop_journal(m, vol, keep);
+	return 0;
+}
+
+/* ---- the request ---- */
+
+static enum proto_exit store_failed(struct answer *answer, int error)
+{
+	char why[ANSWER_TEXT_MAX];
+
+	return answer_fail(answer, EXIT_FAILED, "%s", store_why(error, why, sizeof(why)));
+}
+
+/* What is neither mounted nor known is unmounted already; what others mounted is theirs. */
+static enum proto_exit unmount_unknown(const char *volume, struct answer *answer)
+{
+	AUTO(target) *target = NULL;
+	enum target_kind kind = TARGET_ABSENT;
+	char why[ANSWER_TEXT_MAX];
+
+	if (!strchr(volume, '/') || target_open(volume, &target, why) < 0)
+		return EXIT_OK;
+	if (target_look(target, &kind) < 0 || kind != TARGET_MOUNT)
+		return EXIT_OK;
+	if (mount_describe(target->resolved, why, sizeof(why)) < 0)
+		snprintf(why, sizeof(why), "something");
+	return answer_fail(answer, EXIT_FAILED,
+			   "%.500s is mounted there, and is not ours: left untouched", why);
+}
+
+static enum proto_exit unmount_known(struct manager *m, struct volume_record *vol, bool lazy,
+				     struct answer *answer)
+{
+	enum volume_state before = vol->state;
+	char why[ANSWER_TEXT_MAX];
+	struct overlay *o;
+	int r;
+
+	/* In another boot its mount id means nothing any more. */
+	if (strcmp(vol->boot_id ? vol->boot_id : "", m->boot_id) != 0)
+		vol->mount_id = 0;
+	o = overlay_find(m->overlays, vol->id);
+	if (o)
+		overlay_mute(o, vol->id, true);
+	r = store_volume_set_state(m->store, vol->id, VOLUME_TEARING_DOWN, NULL, vol->mount_id);
+	if (r < 0) {
+		store_failed(answer, r);
+	} else {
+		r = teardown(m, vol, lazy, KEEP_NOTHING, why);
+		if (r < 0)
+			answer_fail(answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));
+	}
+	if (r == 0) {
+		r = store_volume_delete(m->store, vol->id);
+		if (r < 0)
+			store_failed(answer, r);
+		else
+			event(m, vol->id, "unmounted", "%s", vol->target);
+	} else if (vol->mount_id != 0) {
+		/* Still there: it is what it was. */
+		(void)store_volume_set_state(m->store, vol->id, before, vol->reason, vol->mount_id);
+		overlay_unref(o);
+		o = overlay_find(m->overlays, vol->id); /* perhaps adopted meanwhile */
+		if (o)
+			overlay_mute(o, vol->id, false);
+	} else {
+		(void)store_volume_set_state(m->store, vol->id, VOLUME_TEARING_DOWN, answer->error,
+					     0);
+	}
+	overlay_unref(o);
+	manager_changed(m);
+	return answer->exit;
+}
+
+enum proto_exit manager_unmount(struct manager *m, const char *volume, bool lazy,
+				struct answer *answer)
+{
+	AUTO(volume_record) *vol = NULL;
+	int r = volume_find_locked(m, volume, &vol);
+
+	if (r == -ENOENT)
+		return unmount_unknown(volume, answer);
+	if (r < 0)
+		return store_failed(answer, r);
+	unmount_known(m, vol, lazy, answer);
+	key_unlock(m, vol->id);
+	if (answer->exit != EXIT_OK)
+		event(m, vol->id, "unmount-failed", "%s", answer->error);
+	return answer->exit;
+}
+
+enum proto_exit manager_unmount_all(struct manager *m, bool lazy, struct answer *answer)
+{
+	struct volume_record **list = NULL;
+	char first[ANSWER_TEXT_MAX / 2] = "";
+	int n = store_volume_list(m->store, &list), failed = 0;
+
+	if (n < 0)
+		return store_failed(answer, n);
+	for (int i = 0; i < n; i++) {
+		struct answer one = { 0 };
+
+		if (manager_unmount(m, list[i]->id, lazy, &one) != EXIT_OK && failed++ == 0)
+			snprintf(first, sizeof(first), "%s: %.300s", list[i]->id, one.error);
+		answer_fini(&one);
+	}
+	store_volume_list_free(list, (size_t)n);
+	if (failed > 0)
+		return answer_fail(answer, EXIT_FAILED,
+				   "%d of %d volumes not unmounted; the first: %s", failed, n,
+				   first);
+	return EXIT_OK;
+}

@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# lib.sh: what the integration tests of the overlay share. Sourced after the gates.
+#
+#   need_root, need_fuse, need_tools NAME...  gates: exit 77 with the reason
+#   start_test                                a scratch directory $scratch, cleaned up whatever happens
+#   check TEXT COMMAND...                     prints "ok - TEXT" or "not ok - TEXT"; goes on
+#   check_fails TEXT COMMAND...               the same, for a command that must fail
+#   check_same TEXT WANTED GOT                two texts
+#   end_test                                  nothing must be left; the exit status
+#   make_volume TYPE NAME                     a file system of its own at $scratch/NAME: ext4 xfs btrfs tmpfs
+#   overlay NAME SOURCE TARGET OPTION...      mounts, with a control socket under that NAME
+#   keeper NAME send|get|wait ...             talks to it (tests/helpers/keeper_ctl.c)
+#   turns_native NAME [VERB]                  waits for its hand-off
+#   as UID GID GROUPS COMMAND...              runs a command as another user; GROUPS may be ""
+#
+# The programs are taken from $BIN, the helpers from $TESTBIN/helpers.
+
+set -euo pipefail
+
+repository=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+BIN=${BIN:-$repository/build/bin}
+TESTBIN=${TESTBIN:-$repository/build/tests}
+helpers=$TESTBIN/helpers
+fsgroupfs=$BIN/fsgroupfs
+failed=0
+passed=0
+scratch=
+loops=()
+
+skip() {
+	printf 'skipped: %s\n' "$*"
+	exit 77
+}
+
+need_root() {
+	[ "$(id -u)" = 0 ] || skip 'needs root'
+}
+
+need_fuse() {
+	[ -c /dev/fuse ] || skip 'needs /dev/fuse'
+}
+
+need_tools() {
+	local tool
+
+	for tool; do
+		command -v "$tool" >/dev/null || skip "needs $tool"
+	done
+}
+
+# Processes of this test that run the overlay, by the mark that they inherited.
+overlay_pids() {
+	local proc
+
+	for proc in /proc/[0-9]*; do
+		case $(cat "$proc/comm" 2>/dev/null || true) in
+		fsgroupfs*)
+			if tr '\0' '\n' 2>/dev/null <"$proc/environ" |
+				grep -qxF "FSGROUPFS_TEST=$scratch"; then
+				printf '%s\n' "${proc#/proc/}"
+			fi
+			;;
+		esac
+	done 2>/dev/null
+}
+
+mounts_below() {
+	awk -v below="$1/" 'index($5 "/", below) == 1 { print $5 }' /proc/self/mountinfo
+}
+
+unmount_below() {
+	local mount
+
+	mounts_below "$1" | tac | while IFS= read -r mount; do
+		umount -l "$mount" || true
+	done
+}
+
+clean_up() {
+	local status=$? pids jobs_left
+
+	trap - EXIT INT TERM HUP
+	set +e
+	jobs_left=$(jobs -p)
+	# shellcheck disable=SC2086
+	[ -z "$jobs_left" ] || kill -9 $jobs_left 2>/dev/null
+	cd /
+	unmount_below "$scratch"
+	pids=$(overlay_pids)
+	# shellcheck disable=SC2086
+	[ -z "$pids" ] || kill -9 $pids 2>/dev/null
+	unmount_below "$scratch"
+	for loop in "${loops[@]}"; do
+		losetup -d "$loop" 2>/dev/null
+	done
+	chattr -R -f -i -a "$scratch" 2>/dev/null
+	"$helpers/tree" remove "$scratch" 2>/dev/null
+	rm -rf --one-file-system "$scratch"
+	exit "$status"
+}
+
+start_test() {
+	[ -x "$fsgroupfs" ] || skip "$fsgroupfs is not built"
+	[ -x "$helpers/tree" ] || skip "$helpers is not built"
+	scratch=$(mktemp -d "${TMPDIR:-/tmp}/fsgroupfs-test.XXXXXX")
+	trap clean_up EXIT
+	trap 'exit 1' INT TERM HUP
+	export FSGROUPFS_TEST=$scratch
+	chmod 755 "$scratch"
+	mkdir "$scratch/run"
+	umask 022
+}
+
+check() {
+	local text=$1
+
+	shift
+	if "$@"; then
+		passed=$((passed + 1))
+		printf 'ok - %s\n' "$text"
+	else
+		failed=$((failed + 1))
+		printf 'not ok - %s\n' "$text"
+	fi
+}
+
+fails() {
+	! "$@" 2>/dev/null
+}
+
+check_fails() {
+	local text=$1
+
+	shift
+	check "$text" fails "$@"
+}
+
+same() {
+	[ "$1" = "$2" ] && return
+	printf '#  wanted: %s\n#  got:    %s\n' "$1" "$2"
+	return 1
+}
+
+check_same() {
+	check "$1" same "$2" "$3"
+}
+
+# Two files that must be equal; the first differences are shown.
+same_files() {
+	cmp -s "$1" "$2" && return
+	diff "$1" "$2" | cut -c1-300 | head -n 10 | sed 's/^/#  /' || true
+	return 1
+}
+
+no_process_stays() {
+	local pids
+
+	pids=$(overlay_pids)
+	[ -z "$pids" ] && return
+	# shellcheck disable=SC2086
+	KEEPER_CTL_TIMEOUT=10 "$helpers/keeper_ctl" gone $pids
+}
+
+no_mount_stays() {
+	local mounts
+
+	mounts=$(mounts_below "$1")
+	[ -z "$mounts" ] && return
+	printf '#  still mounted: %s\n' "$mounts"
+	return 1
+}
+
+end_test() {
+	check 'no process stays' no_process_stays
+	printf '# %d passed, %d failed\n' "$passed" "$failed"
+	[ "$failed" = 0 ]
+	exit
+}
+
+make_volume() {
+	local type=$1 at=$scratch/$2 image=$scratch/$2.img loop
+
+	mkdir -p "$at"
+	case $type in
+	tmpfs)
+		mount -t tmpfs -o mode=755 tmpfs "$at"
+		return
+		;;
+	ext4) truncate -s 256M "$image" ;;
+	*) truncate -s 512M "$image" ;;
+	esac
+	case $type in
+	ext4) mkfs.ext4 -q -F -b 4096 "$image" ;;
+	xfs) mkfs.xfs -q -f "$image" ;;
+	btrfs) mkfs.btrfs -q -f "$image" 2>"$scratch/mkfs.log" || cat "$scratch/mkfs.log" ;;
+	esac
+	loop=$(losetup --find --show "$image")
+	loops+=("$loop")
+	mount -t "$type" "$loop" "$at"
+	chmod 755 "$at"
+}
+
+keeper() {
+	local name=$1 verb=$2
+
+	shift 2
+	"$helpers/keeper_ctl" "$verb" "$scratch/run/$name" "$@"
+}
+
+overlay() {
+	local name=$1 source=$2 target=$3 option args=()
+
+	shift 3
+	for option; do
+		args+=(-o "$option")
+	done
+	rm -f "$scratch/run/$name"
+	"$helpers/keeper_ctl" run "$scratch/run/$name" "$fsgroupfs" "${args[@]}" "$source" "$target"
+}
+
+# Waits for the hand-off; after VERB, when given. A keeper that is gone has done it, or died: look at the
+# mount afterwards.
+turns_native() {
+	local name=$1 status=0
+
+	shift
+	keeper "$name" wait state=native "$@" || status=$?
+	[ "$status" = 0 ] || [ "$status" = 4 ]
+}
+
+# The type of the file system at a mount point, as mountinfo has it.
+type_at() {
+	awk -v at="$1" '$5 == at { for (i = 7; $i != "-"; i++); type = $(i + 1) } END { print type }' \
+		/proc/self/mountinfo
+}
+
+as() {
+	local uid=$1 gid=$2 groups=$3
+
+	shift 3
+	if [ -n "$groups" ]; then
+		setpriv --reuid "$uid" --regid "$gid" --groups "$groups" --inh-caps=-all -- "$@"
+	else
+		setpriv --reuid "$uid" --regid "$gid" --clear-groups --inh-caps=-all -- "$@"
+	fi
+}
+
+attributes() {
+	stat -c '%u:%g:%a' "$@"
+}

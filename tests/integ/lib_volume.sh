@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# lib_volume.sh: what the integration tests of the volume manager share, on top of lib.sh.
+#
+#   start_volume_test     start_test, and a state directory of its own: FSGROUPFS_ROOT
+#   ctl ARGUMENT...       fsgroupctl with that root, standard error kept in $scratch/stderr
+#   refuses STATUS WORDS ARGUMENT...   fsgroupctl must exit with STATUS and one line of error that has WORDS
+#   state_of ID, field_of ID JQ-PATH
+#   daemon_pid            of the daemon, empty when there is none
+#   kill_daemon SIGNAL    and waits for its end
+#   make_files DIR COUNT  a tree of small files, mode 0640, group 0
+#   nothing_mounted       no mount of ours, no keeper, no volume
+#   end_volume_test       unmounts all, ends the daemon, end_test
+
+# shellcheck source=tests/integ/lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+readonly GROUP=4242
+
+start_volume_test() {
+	start_test
+	export FSGROUPFS_ROOT=$scratch/root
+	mkdir "$FSGROUPFS_ROOT"
+	trap clean_up_volumes EXIT
+}
+
+# Whatever happens, the daemon ends before lib.sh looks at what is left.
+clean_up_volumes() {
+	local status=$?
+
+	set +e
+	kill_daemon KILL
+	(exit "$status")
+	clean_up
+}
+
+ctl() {
+	timeout 60 "$BIN/fsgroupctl" "$@" 2>"$scratch/stderr"
+}
+
+refuses() {
+	local wanted=$1 words=$2 status=0
+
+	shift 2
+	ctl "$@" >"$scratch/stdout" || status=$?
+	if [ "$status" != "$wanted" ]; then
+		printf '#  exit status %s, not %s: %s\n' "$status" "$wanted" "$(cat "$scratch/stderr")"
+		return 1
+	fi
+	if [ "$(wc -l <"$scratch/stderr")" != 1 ] || ! grep -qF -- "$words" "$scratch/stderr"; then
+		printf '#  not one line with "%s": %s\n' "$words" "$(cat "$scratch/stderr")"
+		return 1
+	fi
+}
+
+field_of() {
+	ctl status --json "$1" | jq -r "$2"
+}
+
+state_of() {
+	field_of "$1" .state
+}
+
+daemon_pid() {
+	pgrep -f "^[^ ]*fsgroup-mountd --root $FSGROUPFS_ROOT" || true
+}
+
+kill_daemon() {
+	local pid
+
+	for pid in $(daemon_pid); do
+		kill "-$1" "$pid" 2>/dev/null || true
+		timeout 20 tail --pid="$pid" -f /dev/null
+	done
+}
+
+make_files() {
+	local dir=$1 count=$2
+
+	mkdir -p "$dir"
+	(
+		cd "$dir"
+		for ((i = 0; i < count; i++)); do
+			((i % 100)) || mkdir -p "d$((i / 100))"
+			printf '%d\n' "$i" >"d$((i / 100))/f$i"
+		done
+		find . -type d -exec chmod 750 {} +
+		find . -type f -exec chmod 640 {} +
+	)
+}
+
+# Entries of a tree that are not what the eager change would have made of them.
+wrong_entries() {
+	find "$1" \( ! -gid "$GROUP" -o -type d ! -perm -2770 -o ! -type d ! -type l ! -perm -0660 \) -print
+}
+
+is_right() {
+	same '' "$(wrong_entries "$1" | sed -n 1,3p)"
+}
+
+nothing_mounted() {
+	same '' "$(mounts_below "$scratch")" && same '' "$(overlay_pids)" && same '[]' "$(ctl list --json | jq -c .)"
+}
+
+end_volume_test() {
+	check 'unmount --all' ctl unmount --all
+	check 'nothing is mounted below the state directory' same '' "$(mounts_below "$FSGROUPFS_ROOT")"
+	kill_daemon TERM
+	end_test
+}

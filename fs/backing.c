@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/backing.h"
 
+#define FUSE_USE_VERSION 318
 #include <errno.h>
 #include <fcntl.h>
+#include <fuse_lowlevel.h>
 #include <linux/fuse.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -49,6 +51,20 @@ static void choose_cached(struct overlay *ov)
 {
 	atomic_store(&ov->has_passthrough, false);
 	atomic_store(&ov->shared.header->data_path_cached, 1);
+}
+
+void backing_probe(struct overlay *ov)
+{
+	int id;
+
+	if (!atomic_load(&ov->has_passthrough))
+		return;
+	/* Any regular file will do; the lower file system's own word comes with the first open. */
+	id = register_file(ov, ov->shared.fd);
+	if (id > 0)
+		unregister_file(ov, id);
+	else if (is_refused_for_all(-id))
+		choose_cached(ov);
 }
 
 /* The first open of an inode: passthrough if it can be had. Returns the error of a hard failure. */

@@ -11,12 +11,14 @@
  * open every new open must name the same one. Thread-safe: under the inode's lock.
  */
 
-#define FUSE_USE_VERSION 318
-#include <fuse_lowlevel.h>
-
 #include "fs/overlay.h"
 
+struct fuse_file_info;
+
 #define FILE_HANDLE_NONE UINT64_MAX /* fi->fh of an open in passthrough: the server holds nothing */
+
+/* backing_probe: finds out, once INIT is answered, whether the kernel does passthrough for us at all. */
+void backing_probe(struct overlay *ov);
 
 /*
  * backing_open: counts one more open of @node and decides its data path.

@@ -167,14 +167,17 @@ static bool may_go_on(struct converger *c)
 
 /* ---- one entry ---- */
 
-static void note_failure(struct converger *c, const struct walk *w, const char *name, int error)
+/* @fd: of the file, to see whether an attribute of it is the cause; -1: it could not be opened. */
+static void note_failure(struct converger *c, const struct walk *w, const char *name, int fd,
+			 int error)
 {
 	char path[PATH_FOR_FAILURE + TREE_NAME_MAX + 2];
 
 	snprintf(path, sizeof(path), "%.*s%s%s", (int)w->path_len, w->path,
 		 w->path_len > 0 && *name ? "/" : "", *name ? name : w->path_len > 0 ? "" : ".");
 	atomic_fetch_add(&header(c)->failed, 1);
-	shared_add_failure(c->run->shared, path, error);
+	shared_add_failure(c->run->shared, path, error,
+			   error == EPERM && fd >= 0 && tree_is_immutable(fd));
 }
 
 /*
@@ -229,7 +232,7 @@ static void converge_entry(struct converger *c, const struct walk *w, const char
 		/* Deleted under the walk. */
 		atomic_fetch_add(&h->correct, 1);
 	} else {
-		note_failure(c, w, name, -r);
+		note_failure(c, w, name, fd, -r);
 	}
 }
 
@@ -356,7 +359,7 @@ static void visit(struct converger *c, struct walk *w, const char *entry_name)
 		return;
 	if (r < 0) {
 		atomic_fetch_add(&header(c)->seen, 1);
-		note_failure(c, w, name, -r);
+		note_failure(c, w, name, -1, -r);
 		return;
 	}
 	exclude = exclude_child(c->run->options->exclude, f->exclude, name, S_ISDIR(st.st_mode));
@@ -367,7 +370,7 @@ static void visit(struct converger *c, struct walk *w, const char *entry_name)
 	r = walk_push(c, w, fd, &st, exclude, name);
 	if (r < 0 && r != -ENOENT && r != -ESTALE) {
 		/* What lies below is not seen: the directory itself can still be right. */
-		note_failure(c, w, name, -r);
+		note_failure(c, w, name, -1, -r);
 		converge_entry(c, w, name, fd, &st, exclude, false);
 	}
 }
@@ -389,7 +392,7 @@ static void leave(struct converger *c, struct walk *w, bool is_whole_tree)
 	if (r == 0)
 		converge_entry(c, w, "", fd, &st, f->exclude, is_whole_tree && w->depth == 1);
 	else if (r != -ESTALE)
-		note_failure(c, w, "", -r);
+		note_failure(c, w, "", -1, -r);
 	w->path_len = f->path_len;
 	w->path[w->path_len] = '\0';
 	frame_close(f);
@@ -412,7 +415,7 @@ static bool walk_tree(struct converger *c, int fd, uint64_t exclude, bool is_who
 	if (r == 0)
 		r = walk_push(c, w, fd, &st, exclude, "");
 	if (r < 0 && r != -ESTALE)
-		note_failure(c, w, "", -r);
+		note_failure(c, w, "", -1, -r);
 	while (w->depth > 0 && (go_on = may_go_on(c))) {
 		struct linux_dirent64 *entry = NULL;
 
@@ -422,7 +425,7 @@ static bool walk_tree(struct converger *c, int fd, uint64_t exclude, bool is_who
 			continue;
 		}
 		if (r < 0 && r != -ESTALE && r != -ENOENT)
-			note_failure(c, w, "", -r);
+			note_failure(c, w, "", -1, -r);
 		leave(c, w, is_whole_tree);
 	}
 	while (w->depth > 0)
@@ -478,7 +481,7 @@ static bool walk_all(struct converger *c)
 		if (r == 0)
 			converge_entry(c, &w, "", root, &st, 0, true);
 		else
-			note_failure(c, &w, "", -r);
+			note_failure(c, &w, "", -1, -r);
 		return true;
 	}
 	return walk_tree(c, root, exclude_root(o->exclude), true);

@@ -214,7 +214,12 @@ int main(int argc, char **argv)
 	struct command command = { .foreground = false };
 	int status;
 
-	if (fill_standard_descriptors(false) < 0 || options_init(&command.options) < 0)
+	status = fill_standard_descriptors(false);
+	if (status < 0) {
+		fprintf(stderr, "fsgroupfs: /dev/null: %s\n", strerror(-status));
+		return EXIT_FAILURE;
+	}
+	if (options_init(&command.options) < 0)
 		return EXIT_FAILURE;
 	status = parse_command(argc, argv, &command);
 	if (status == 0) {

@@ -9,6 +9,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "fs/backing.h"
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
 #include "fs/channel.h"
@@ -136,11 +137,13 @@ static const char *describe_failures(struct server *s, char ret_reason[256])
 	const struct shared_failure *failures = s->ov.shared.header->failures;
 	unsigned long long total = atomic_load(&s->ov.shared.header->failed);
 	size_t count = s->ov.shared.header->failure_count;
-	bool all_same = count > 0;
+	bool all_same = count > 0, all_immutable = count > 0;
 
-	for (size_t i = 1; i < count; i++)
+	for (size_t i = 0; i < count; i++) {
 		all_same = all_same && failures[i].error == failures[0].error;
-	if (all_same && failures[0].error == EPERM)
+		all_immutable = all_immutable && failures[i].is_immutable;
+	}
+	if (all_immutable)
 		snprintf(ret_reason, 256, "%llu immutable file%s", total, total == 1 ? "" : "s");
 	else if (all_same && failures[0].error == EROFS)
 		snprintf(ret_reason, 256, "read-only file system");
@@ -317,7 +320,10 @@ static int connect_kernel(struct server *s, const char **ret_step)
 	if (r <= 0 || message.kind != CHANNEL_MOUNTED)
 		return r < 0 ? r : -ECONNRESET;
 	*ret_step = "INIT";
-	return session_answer_init(&s->ov);
+	r = session_answer_init(&s->ov);
+	if (r == 0)
+		backing_probe(&s->ov);
+	return r;
 }
 
 static void serve(struct server *s)

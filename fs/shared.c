@@ -112,7 +112,7 @@ void shared_set_reason(struct shared *s, const char *reason)
 	end_text(s->header);
 }
 
-void shared_add_failure(struct shared *s, const char *path, int error)
+void shared_add_failure(struct shared *s, const char *path, int error, bool is_immutable)
 {
 	struct shared_header *h = s->header;
 	size_t len = strlen(path);
@@ -122,6 +122,7 @@ void shared_add_failure(struct shared *s, const char *path, int error)
 		struct shared_failure *f = &h->failures[h->failure_count];
 
 		f->error = error;
+		f->is_immutable = is_immutable;
 		if (len < sizeof(f->path))
 			memcpy(f->path, path, len + 1);
 		else

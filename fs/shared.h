@@ -68,8 +68,9 @@ struct node_slot {
 
 struct shared_failure {
 	int32_t error; /* errno, positive */
+	uint32_t is_immutable;	    /* the file has the immutable or append-only attribute */
 	char path[SHARED_PATH_MAX]; /* relative to the volume; bytes of the tree, not quoted */
-	uint32_t spare[3];
+	uint32_t spare[2];
 };
 
 struct shared_header {
@@ -122,7 +123,7 @@ int shared_grow(struct shared *s, uint32_t slots);
 
 /* shared_set_reason, shared_add_failure: by the server only, one thread at a time. */
 void shared_set_reason(struct shared *s, const char *reason);
-void shared_add_failure(struct shared *s, const char *path, int error);
+void shared_add_failure(struct shared *s, const char *path, int error, bool is_immutable);
 void shared_clear_failures(struct shared *s);
 
 /*

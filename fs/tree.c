@@ -109,6 +109,14 @@ int tree_btime(int fd, struct timespec *ret_btime)
 	return 0;
 }
 
+bool tree_is_immutable(int fd)
+{
+	struct statx stx;
+
+	return statx(fd, "", AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, 0, &stx) == 0 &&
+	       stx.stx_attributes & (STATX_ATTR_IMMUTABLE | STATX_ATTR_APPEND);
+}
+
 int tree_key_get(const struct tree *t, int fd, const struct stat *st, struct tree_key *ret_key)
 {
 	struct handle_buffer handle;

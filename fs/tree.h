@@ -62,6 +62,9 @@ int tree_stat(int fd, struct stat *ret_st);
 /* tree_btime: -ENODATA where the file system has no birth times. */
 int tree_btime(int fd, struct timespec *ret_btime);
 
+/* tree_is_immutable: whether the file has the immutable or append-only attribute; no when it is unknown. */
+bool tree_is_immutable(int fd);
+
 int tree_key_get(const struct tree *t, int fd, const struct stat *st, struct tree_key *ret_key);
 
 /* tree_open_handle: an O_PATH descriptor; -ESTALE when the file is gone. Only for is_handle keys. */

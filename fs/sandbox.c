@@ -56,7 +56,7 @@ static const int allowed_calls[] = {
 	SCMP_SYS(name_to_handle_at), SCMP_SYS(newfstatat), SCMP_SYS(fstat), SCMP_SYS(stat),
 	SCMP_SYS(lstat), SCMP_SYS(statx), SCMP_SYS(statfs), SCMP_SYS(fstatfs), SCMP_SYS(getdents64),
 	SCMP_SYS(readlinkat), SCMP_SYS(mkdirat), SCMP_SYS(mknodat), SCMP_SYS(symlinkat),
-	SCMP_SYS(linkat), SCMP_SYS(unlinkat), SCMP_SYS(renameat2), SCMP_SYS(chmod), SCMP_SYS(fchmod),
+	SCMP_SYS(linkat), SCMP_SYS(unlinkat), SCMP_SYS(renameat), SCMP_SYS(renameat2), SCMP_SYS(chmod), SCMP_SYS(fchmod),
 	SCMP_SYS(fchmodat), SCMP_SYS(fchownat), SCMP_SYS(truncate), SCMP_SYS(ftruncate),
 	SCMP_SYS(utimensat), SCMP_SYS(getxattr), SCMP_SYS(setxattr), SCMP_SYS(listxattr),
 	SCMP_SYS(removexattr), SCMP_SYS(fsync), SCMP_SYS(fdatasync), SCMP_SYS(fallocate),

@@ -127,7 +127,7 @@ check() {
 }
 
 fails() {
-	! "$@" 2>/dev/null
+	! "$@" >/dev/null 2>&1
 }
 
 check_fails() {
@@ -188,7 +188,7 @@ make_volume() {
 		mount -t tmpfs -o mode=755 tmpfs "$at"
 		return
 		;;
-	ext4) truncate -s 256M "$image" ;;
+	ext4) truncate -s "${VOLUME_SIZE:-256M}" "$image" ;;
 	*) truncate -s 512M "$image" ;;
 	esac
 	case $type in

@@ -61,6 +61,7 @@ MAIN_SRC := $(wildcard fs/main.c mountd/main.c mountd/ctl_main.c)
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 INTEG_SRC := $(wildcard tests/integ/test_*.c)
 HELPER_SRC := $(wildcard tests/helpers/*.c)
+DIFFERENTIAL_SRC := $(wildcard tests/differential/*.c)
 
 objects = $(patsubst %.c,$(OBJ)/%.o,$(1))
 
@@ -91,6 +92,7 @@ ARCHIVES := $(ROOMS:%=$(OBJ)/lib%.a)
 UNIT_FILES := $(UNIT_SRC:tests/%.c=$(TESTBIN)/%)
 INTEG_FILES := $(INTEG_SRC:tests/%.c=$(TESTBIN)/%)
 HELPER_FILES := $(HELPER_SRC:tests/%.c=$(TESTBIN)/%)
+DIFFERENTIAL_FILE := $(if $(DIFFERENTIAL_SRC),$(TESTBIN)/differential)
 INTEG_SCRIPTS := $(filter-out %.c,$(wildcard tests/integ/test_*))
 
 # --- libraries: looked for only where something is compiled, with a clear error ---
@@ -141,14 +143,14 @@ LINK = $(CC) $(CFLAGS) $(SANITIZER) -pthread -pie -Wl,-z,relro,-z,now,-z,noexecs
 all: $(PROGRAM_FILES) ## compile the programs (default); runs nothing
 
 .PHONY: test-programs
-test-programs: all $(UNIT_FILES) $(INTEG_FILES) $(HELPER_FILES) ## compile the tests and their helpers as well
+test-programs: all $(UNIT_FILES) $(INTEG_FILES) $(HELPER_FILES) $(DIFFERENTIAL_FILE) ## compile the tests and their helpers as well
 
 run_tests = BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' FILTER='$(FILTER)' scripts/run-tests
 
 .PHONY: test-unit test-integ run-all-tests
 test-unit: $(UNIT_FILES) ## the unit tests alone
 	$(Q)$(run_tests) --unit
-test-integ: all $(INTEG_FILES) $(HELPER_FILES) ## the integration tests alone (as root)
+test-integ: all $(INTEG_FILES) $(HELPER_FILES) $(DIFFERENTIAL_FILE) ## the integration tests alone (as root)
 	$(Q)$(run_tests) --integ
 run-all-tests: test-programs
 	$(Q)$(run_tests)
@@ -227,6 +229,12 @@ $(UNIT_FILES) $(INTEG_FILES) $(HELPER_FILES): $(TESTBIN)/%: $(OBJ)/tests/%.o $(A
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $< $(ARCHIVES) $(TEST_LIBS)
 
+# The one test program of many files. It knows of the overlay only what the command line shows.
+$(DIFFERENTIAL_FILE): $(call objects,$(DIFFERENTIAL_SRC)) $(OBJ)/libbase.a
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) -o $@ $^
+
 .SECONDARY:
 -include $(patsubst %.c,$(OBJ)/%.d,$(BASE_SRC) $(OWNERSHIP_SRC) $(FS_SRC) $(STORE_SRC) $(PLUGINS_SRC) $(MOUNTD_SRC) \
-	$(UNIT_SRC) $(INTEG_SRC) $(HELPER_SRC))
+	$(UNIT_SRC) $(INTEG_SRC) $(HELPER_SRC) $(DIFFERENTIAL_SRC))

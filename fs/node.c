@@ -335,7 +335,8 @@ void node_table_free(struct node_table *t)
 	if (!t)
 		return;
 	if (t->pins) {
-		for (uint32_t slot = 1; slot < t->shared->header->slot_count; slot++)
+		/* The capacity is ours; the count stands in the shared memory, which may contradict itself. */
+		for (uint32_t slot = 1; slot < t->shared->slot_capacity; slot++)
 			unpin(t, slot);
 		munmap(t->pins, (size_t)NODE_SLOTS_MAX * sizeof(int));
 	}

@@ -21,6 +21,7 @@ void ops_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count);
 void ops_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets);
 
 void ops_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
+void ops_statx(fuse_req_t req, fuse_ino_t ino, int flags, int mask, struct fuse_file_info *fi);
 void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 		 struct fuse_file_info *fi);
 void ops_statfs(fuse_req_t req, fuse_ino_t ino);

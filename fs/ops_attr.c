@@ -39,6 +39,35 @@ void ops_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 }
 
 /*
+ * Asked only for a birth time. A statx of ours has the same layout as the kernel's reply, with attributes
+ * that the kernel does not pass on.
+ */
+void ops_statx(fuse_req_t req, fuse_ino_t ino, int flags, int mask, struct fuse_file_info *fi)
+{
+	struct overlay *ov = ops_overlay(req);
+	AUTO_FD int fd = -1;
+	struct node_info node;
+	struct statx stx;
+	struct stat st;
+	int r = node_open(ov->nodes, ino, &fd, &node);
+
+	(void)flags, (void)mask, (void)fi;
+	if (r == 0)
+		r = tree_stat(fd, &st);
+	if (r == 0 && statx(fd, "", AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW,
+			    STATX_BASIC_STATS | STATX_BTIME, &stx) < 0)
+		r = -errno;
+	if (r < 0) {
+		ops_reply_error(req, "statx", ino, r);
+		return;
+	}
+	run_show(&ov->run, &node, fd, &st);
+	stx.stx_mode = (uint16_t)st.st_mode;
+	stx.stx_gid = st.st_gid;
+	fuse_reply_statx(req, 0, &stx, ops_attr_timeout(ov, node.flags));
+}
+
+/*
  * An empty SETATTR. For a regular file the kernel tells us that a write, an fallocate or a chown(-1, -1)
  * takes the set-ID bits away, and leaves it to us to do so (FUSE_HANDLE_KILLPRIV_V2 with passthrough:
  * the write itself runs with our credentials and keeps them). A file that nobody had open for writing

@@ -284,6 +284,9 @@ void ops_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int command, void *argum
 		if (r == 0) {
 			size_t reply = out_size < sizeof(data) ? out_size : sizeof(data);
 
+			/* It changed ctime: the kernel does not know that of an ioctl. */
+			if (listed[i].in_size > 0)
+				overlay_invalidate(ov, ino);
 			fuse_reply_ioctl(req, 0, &data, reply);
 			return;
 		}

@@ -95,6 +95,9 @@ static int adjust(const struct creation *new, int fd, mode_t wanted, struct stat
 	if (wants_sgid && !(mode & S_ISGID) &&
 	    chmod(tree_fd_path(fd, path), (mode & 07777) | S_ISGID) < 0)
 		return -errno;
+	/* The three times of what was just made are equal. */
+	if (utimensat(fd, "", NULL, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
 	return tree_stat(fd, io_st);
 }
 

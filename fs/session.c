@@ -82,6 +82,7 @@ static const struct fuse_lowlevel_ops operations = {
 	.forget = ops_forget,
 	.forget_multi = ops_forget_multi,
 	.getattr = ops_getattr,
+	.statx = ops_statx,
 	.setattr = ops_setattr,
 	.readlink = ops_readlink,
 	.mknod = ops_mknod,

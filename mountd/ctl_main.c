@@ -17,20 +17,30 @@
 #include "mountd/path.h"
 #include "mountd/proto.h"
 
-static int usage(FILE *out)
+static int help(void)
 {
-	fprintf(out,
-		"usage: fsgroupctl [--root DIR] COMMAND\n"
-		"  mount    --plugin NAME [--source S] | --spec FILE  --target DIR [--fsgroup GID] [options]\n"
-		"  unmount  TARGET|ID [--lazy] | --all\n"
-		"  status   [TARGET|ID] [--json] [--watch]\n"
-		"  list     [--json]\n"
-		"  wait     TARGET|ID --for presented|converged|native [--timeout SECONDS]\n"
-		"  pause    TARGET|ID\n"
-		"  resume   TARGET|ID\n"
-		"  converge TARGET|ID [--rate N|max]\n"
-		"  events   [-f] [--json]\n");
-	return out == stdout ? EXIT_OK : EXIT_USAGE;
+	puts("usage: fsgroupctl [--root DIR] COMMAND\n"
+	     "  mount    --plugin NAME [--source S] | --spec FILE  --target DIR [--fsgroup GID]\n"
+	     "           [--policy Always|OnRootMismatch|RootOnly] [--ownership converge|virtual|none]\n"
+	     "           [--exclude PATTERN]... [--keep-private] [--read-only] [--converge-rate N]\n"
+	     "           [--handoff yes|no] [--settle MS] [--conflict refuse|virtual]\n"
+	     "           [--coherence exclusive|shared] [--persist] [--volume-id ID]\n"
+	     "  unmount  TARGET|ID [--lazy] | --all\n"
+	     "  status   [TARGET|ID] [--json] [--watch]\n"
+	     "  list     [--json]\n"
+	     "  wait     TARGET|ID --for presented|converged|native [--timeout SECONDS]\n"
+	     "  pause    TARGET|ID\n"
+	     "  resume   TARGET|ID\n"
+	     "  converge TARGET|ID [--rate N|max]\n"
+	     "  events   [-f] [--json]\n"
+	     "A TARGET has a '/' in it; what has none is an ID.");
+	return EXIT_OK;
+}
+
+/* One line, and where to read more. */
+static int usage(const struct ctl *ctl, const char *what)
+{
+	return ctl_fail(ctl, EXIT_USAGE, NULL, "%s (fsgroupctl --help says more)", what);
 }
 
 /* A volume as it is named in a request: a target made absolute, or an id. NULL: no memory. */
@@ -72,8 +82,8 @@ static const struct option timeout_option = { "timeout", required_argument, NULL
 static const struct option rate_option = { "rate", required_argument, NULL, 'r' };
 
 /* EXIT_OK, or EXIT_USAGE after the usage text. Options may stand after the argument. */
-static int parse_small(int argc, char **argv, const char *shorts, const struct option *longs,
-		       struct small_options *o)
+static int parse_small(const struct ctl *ctl, int argc, char **argv, const char *shorts,
+		       const struct option *longs, struct small_options *o)
 {
 	int c;
 
@@ -105,11 +115,11 @@ static int parse_small(int argc, char **argv, const char *shorts, const struct o
 			o->rate = optarg;
 			break;
 		default:
-			return usage(stderr);
+			return EXIT_USAGE; /* getopt has said why */
 		}
 	}
 	if (argc - optind > 1)
-		return usage(stderr);
+		return usage(ctl, "an argument too many");
 	o->argument = argv[optind];
 	return EXIT_OK;
 }
@@ -120,10 +130,10 @@ static int run_unmount(const struct ctl *ctl, int argc, char **argv)
 	struct small_options o = { 0 };
 	json_t *request;
 
-	if (parse_small(argc, argv, "", longs, &o) != EXIT_OK)
+	if (parse_small(ctl, argc, argv, "", longs, &o) != EXIT_OK)
 		return EXIT_USAGE;
 	if (!o.argument == !o.all)
-		return usage(stderr);
+		return usage(ctl, "either TARGET|ID or --all");
 	request = request_new(ctl, o.argument);
 	if (request && o.lazy)
 		json_object_set_new(request, "lazy", json_true());
@@ -171,7 +181,7 @@ static int run_status(const struct ctl *ctl, int argc, char **argv)
 	json_t *request, *result = NULL;
 	int exit;
 
-	if (parse_small(argc, argv, "", longs, &o) != EXIT_OK)
+	if (parse_small(ctl, argc, argv, "", longs, &o) != EXIT_OK)
 		return EXIT_USAGE;
 	request = request_new(ctl, o.argument);
 	watch.json = o.json;
@@ -197,10 +207,10 @@ static int run_list(const struct ctl *ctl, int argc, char **argv)
 	json_t *result = NULL;
 	int exit;
 
-	if (parse_small(argc, argv, "", longs, &o) != EXIT_OK)
+	if (parse_small(ctl, argc, argv, "", longs, &o) != EXIT_OK)
 		return EXIT_USAGE;
 	if (o.argument)
-		return usage(stderr);
+		return usage(ctl, "an argument too many");
 	exit = ctl_call(ctl, NULL, request_new(ctl, NULL), NULL, NULL, &result);
 	if (result && o.json)
 		show_json(result, false);
@@ -217,11 +227,12 @@ static int run_wait(const struct ctl *ctl, int argc, char **argv)
 	uint64_t timeout_ms = 0;
 	json_t *request;
 
-	if (parse_small(argc, argv, "", longs, &o) != EXIT_OK)
+	if (parse_small(ctl, argc, argv, "", longs, &o) != EXIT_OK)
 		return EXIT_USAGE;
-	if (!o.argument || !o.state ||
-	    (o.timeout && parse_duration(o.timeout, 1000, &timeout_ms) < 0))
-		return usage(stderr);
+	if (!o.argument || !o.state)
+		return usage(ctl, "TARGET|ID and --for are needed");
+	if (o.timeout && parse_duration(o.timeout, 1000, &timeout_ms) < 0)
+		return usage(ctl, "the time-out is not a time");
 	request = request_new(ctl, o.argument);
 	if (request)
 		json_object_set_new(request, "for", json_string(o.state));
@@ -239,10 +250,10 @@ static int run_named(const struct ctl *ctl, int argc, char **argv)
 	const struct option longs[] = { { 0 } };
 	struct small_options o = { 0 };
 
-	if (parse_small(argc, argv, "", longs, &o) != EXIT_OK)
+	if (parse_small(ctl, argc, argv, "", longs, &o) != EXIT_OK)
 		return EXIT_USAGE;
 	if (!o.argument)
-		return usage(stderr);
+		return usage(ctl, "TARGET|ID is missing");
 	return ctl_call(ctl, o.argument, request_new(ctl, o.argument), NULL, NULL, NULL);
 }
 
@@ -253,11 +264,13 @@ static int run_converge(const struct ctl *ctl, int argc, char **argv)
 	uint64_t rate = 0;
 	json_t *request;
 
-	if (parse_small(argc, argv, "", longs, &o) != EXIT_OK)
+	if (parse_small(ctl, argc, argv, "", longs, &o) != EXIT_OK)
 		return EXIT_USAGE;
-	if (!o.argument || (o.rate && strcmp(o.rate, "max") != 0 &&
-			    (parse_u64(o.rate, &rate) < 0 || rate > INT64_MAX)))
-		return usage(stderr);
+	if (!o.argument)
+		return usage(ctl, "TARGET|ID is missing");
+	if (o.rate && strcmp(o.rate, "max") != 0 &&
+	    (parse_u64(o.rate, &rate) < 0 || rate > INT64_MAX))
+		return usage(ctl, "the rate is neither a number nor max");
 	request = request_new(ctl, o.argument);
 	if (request && o.rate)
 		json_object_set_new(request, "rate", json_integer((json_int_t)rate));
@@ -287,10 +300,10 @@ static int run_events(const struct ctl *ctl, int argc, char **argv)
 	json_t *request, *result = NULL;
 	int exit;
 
-	if (parse_small(argc, argv, "f", longs, &o) != EXIT_OK)
+	if (parse_small(ctl, argc, argv, "f", longs, &o) != EXIT_OK)
 		return EXIT_USAGE;
 	if (o.argument)
-		return usage(stderr);
+		return usage(ctl, "an argument too many");
 	request = request_new(ctl, NULL);
 	if (request && o.follow)
 		json_object_set_new(request, "follow", json_true());
@@ -320,15 +333,21 @@ static const struct {
 
 static int run_command(struct ctl *ctl, int argc, char **argv)
 {
+	char name[64], quoted[64];
+
 	ctl->command = argv[0];
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
 		if (strcmp(argv[0], commands[i].name) != 0)
 			continue;
 		if (!commands[i].run)
 			return ctl_fail(ctl, EXIT_FAILED, NULL, "not built yet");
+		/* What getopt begins its own messages with. */
+		snprintf(name, sizeof(name), "fsgroupctl: %s", commands[i].name);
+		argv[0] = name;
 		return commands[i].run(ctl, argc, argv);
 	}
-	return usage(stderr);
+	ctl->command = log_quote(argv[0], quoted, sizeof(quoted));
+	return usage(ctl, "unknown command");
 }
 
 int main(int argc, char **argv)
@@ -350,12 +369,14 @@ int main(int argc, char **argv)
 			ctl.root = optarg;
 			break;
 		case 'h':
-			return usage(stdout);
+			return help();
 		default:
-			return usage(stderr);
+			return EXIT_USAGE;
 		}
 	}
-	if (optind == argc)
-		return usage(stderr);
+	if (optind == argc) {
+		fputs("fsgroupctl: a command is missing (fsgroupctl --help lists them)\n", stderr);
+		return EXIT_USAGE;
+	}
 	return run_command(&ctl, argc - optind, argv + optind);
 }

@@ -67,15 +67,9 @@ struct arguments {
 	const char *plugin, *source, *spec, *target;
 };
 
-static int usage(void)
+static int usage(const struct ctl *ctl, const char *what)
 {
-	fprintf(stderr,
-		"usage: fsgroupctl [--root DIR] mount --plugin NAME [--source S] | --spec FILE\n"
-		"         --target DIR [--fsgroup GID] [--policy Always|OnRootMismatch|RootOnly]\n"
-		"         [--ownership converge|virtual|none] [--exclude PATTERN]... [--keep-private] [--read-only]\n"
-		"         [--converge-rate N] [--handoff yes|no] [--settle MS] [--conflict refuse|virtual]\n"
-		"         [--coherence exclusive|shared] [--persist] [--volume-id ID]\n");
-	return EXIT_USAGE;
+	return ctl_fail(ctl, EXIT_USAGE, NULL, "%s (fsgroupctl --help says more)", what);
 }
 
 static int fail(const struct arguments *a, int exit, const char *what, const char *value,
@@ -111,7 +105,7 @@ static int set_gid(struct arguments *a, const char *value)
 	int r = parse_gid(value, &gid);
 
 	if (r < 0)
-		return fail(a, EXIT_FAILED, "gid", value,
+		return fail(a, EXIT_USAGE, "gid", value,
 			    r == -ERANGE ? "out of range (0 to 4294967294)" : "not a decimal gid");
 	return set_number(a, "fsGroup", gid);
 }
@@ -209,7 +203,7 @@ static int take_option(struct arguments *a, int option, const char *value)
 		return ctl_fail(a->ctl, EXIT_FAILED, a->target,
 				"--objects, --pod and --staged are not built yet");
 	default:
-		return usage();
+		return EXIT_USAGE; /* getopt has said why */
 	}
 }
 
@@ -293,13 +287,15 @@ static int complete(struct arguments *a)
 {
 	int exit = EXIT_OK;
 
-	if (!a->target || (!a->plugin && !a->spec))
-		return usage();
+	if (!a->target)
+		return usage(a->ctl, "--target is missing");
+	if (!a->plugin && !a->spec)
+		return usage(a->ctl, "--plugin or --spec is missing");
 	if (a->source && a->spec)
 		return ctl_fail(a->ctl, EXIT_FAILED, a->target,
 				"two conflicting sources: --source and --spec");
 	if (a->source && !a->plugin)
-		return usage();
+		return usage(a->ctl, "--source needs --plugin");
 	if (a->spec)
 		exit = set_spec(a);
 	if (exit == EXIT_OK && a->source)
@@ -321,7 +317,7 @@ int ctl_mount(const struct ctl *ctl, int argc, char **argv)
 	while (exit == EXIT_OK && (c = getopt_long(argc, argv, "+", longs, NULL)) != -1)
 		exit = take_option(&a, c, optarg);
 	if (exit == EXIT_OK && optind != argc)
-		exit = usage();
+		exit = usage(ctl, "an argument too many");
 	if (exit == EXIT_OK)
 		exit = complete(&a);
 	if (exit == EXIT_OK)

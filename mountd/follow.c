@@ -15,6 +15,7 @@
 #define COUNTERS_EVERY_MS 1000 /* each is an fsync */
 
 struct progress {
+	struct run_counters written;
 	uint64_t counters_at_ms, failures_total;
 	bool epoch_known, finished;
 };
@@ -22,6 +23,7 @@ struct progress {
 static void get_progress(struct live *live, void *arg)
 {
 	*(struct progress *)arg = (struct progress){
+		.written = live->written,
 		.counters_at_ms = live->counters_at_ms,
 		.failures_total = live->failures_total,
 		.epoch_known = live->epoch_known,
@@ -33,6 +35,7 @@ static void set_progress(struct live *live, void *arg)
 {
 	const struct progress *p = arg;
 
+	live->written = p->written;
 	live->counters_at_ms = p->counters_at_ms;
 	live->failures_total = p->failures_total;
 	live->epoch_known = p->epoch_known;
@@ -47,9 +50,23 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
+/*
+ * Only a run that left nothing pending is finished: one with failures is resumed by the next mount, so
+ * that what could not be changed stays presented and is tried again.
+ */
 static bool is_done(const struct overlay_status *status)
 {
-	return status->state == VOLUME_CONVERGED || status->state == VOLUME_NATIVE;
+	return (status->state == VOLUME_CONVERGED || status->state == VOLUME_NATIVE) &&
+	       status->counters.failed == 0;
+}
+
+static bool counters_are_due(const struct overlay_status *status, const struct progress *progress,
+			     uint64_t now)
+{
+	if (memcmp(&status->counters, &progress->written, sizeof(progress->written)) == 0)
+		return false;
+	return status->state != VOLUME_CONVERGING ||
+	       now - progress->counters_at_ms >= COUNTERS_EVERY_MS;
 }
 
 static int follow_run(struct manager *m, const struct overlay_status *status,
@@ -62,13 +79,16 @@ static int follow_run(struct manager *m, const struct overlay_status *status,
 		r = store_run_set_epoch(m->store, status->run, status->epoch);
 		io_progress->epoch_known = r == 0;
 	}
-	if (r == 0 && is_done(status) && !io_progress->finished) {
+	if (r < 0)
+		return r;
+	if (is_done(status) && !io_progress->finished) {
 		r = store_run_finish(m->store, status->run, &status->counters);
 		io_progress->finished = r == 0;
-	} else if (r == 0 && !io_progress->finished && status->counters.seen > 0 &&
-		   now - io_progress->counters_at_ms >= COUNTERS_EVERY_MS) {
+	} else if (!io_progress->finished && counters_are_due(status, io_progress, now)) {
 		r = store_run_set_counters(m->store, status->run, &status->counters);
 		io_progress->counters_at_ms = now;
+		if (r == 0)
+			io_progress->written = status->counters;
 	}
 	return r;
 }
@@ -92,23 +112,26 @@ static int follow_failures(struct manager *m, const char *id, const struct overl
 }
 
 /* What is mounted at the volume's target; false: nothing, or it cannot be told. */
-static bool look_at_target(const struct volume_record *vol, struct mount_view *ret_view)
+static bool look_at_target(const struct volume_record *vol, struct target **ret_target,
+			   struct mount_view *ret_view)
 {
-	AUTO(target) *target = NULL;
 	char why[TARGET_ERROR_MAX];
 
-	return target_open(vol->target_resolved, &target, why) == 0 &&
-	       mount_look(target->parent_fd, target->name, ret_view) == 0 && ret_view->is_root;
+	return target_open(vol->target_resolved, ret_target, why) == 0 &&
+	       mount_look((*ret_target)->parent_fd, (*ret_target)->name, ret_view) == 0 &&
+	       ret_view->is_root;
 }
 
 /* The keeper speaks of its own target; a volume that shares the overlay has a mount of its own. */
 static uint64_t mount_id_of(const struct volume_record *vol, const struct overlay_status *status)
 {
+	AUTO(target) *target = NULL;
 	struct mount_view view;
 
 	if (status->mount_id == 0 || status->mount_id == vol->mount_id)
 		return vol->mount_id;
-	return look_at_target(vol, &view) && view.id == status->mount_id ? view.id : vol->mount_id;
+	return look_at_target(vol, &target, &view) && view.id == status->mount_id ? view.id :
+										    vol->mount_id;
 }
 
 static int follow_state(struct manager *m, const struct volume_record *vol,
@@ -160,14 +183,16 @@ static void follow_gone(void *arg, const char *id, const struct overlay_status *
 {
 	struct manager *m = arg;
 	AUTO(volume_record) *vol = NULL;
+	AUTO(target) *target = NULL;
 	struct mount_view view = { 0 };
 	bool mounted;
 
 	if (store_volume_by_id(m->store, id, &vol) < 0)
 		return;
-	mounted = look_at_target(vol, &view);
-	if (mounted && last->state == VOLUME_NATIVE &&
-	    (view.id == vol->mount_id || view.id == last->mount_id)) {
+	mounted = look_at_target(vol, &target, &view);
+	if (mounted && ((last->state == VOLUME_NATIVE &&
+			 (view.id == vol->mount_id || view.id == last->mount_id)) ||
+			(view.id != vol->mount_id && was_handed_off(m, vol, target, &view)))) {
 		/* After the hand-off nothing of ours is needed any more. */
 		(void)store_volume_set_state(m->store, id, VOLUME_NATIVE, NULL, view.id);
 		return;

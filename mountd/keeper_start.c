@@ -124,7 +124,7 @@ child(char *const *argv, const int *fds, size_t count, int error_fd)
 
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	signal(SIGPIPE, SIG_DFL);
+	/* SIGPIPE stays ignored: a keeper that is ready when we are gone must not die of saying so. */
 	setsid();
 	error_fd = fcntl(error_fd, F_DUPFD_CLOEXEC, 64);
 	for (size_t i = 0; i < count; i++)

@@ -12,6 +12,7 @@
 #include "fs/ownership/present.h"
 #include "mountd/host.h"
 #include "mountd/manager.h"
+#include "mountd/mount.h"
 #include "mountd/overlays.h"
 #include "mountd/spec.h"
 #include "mountd/target.h"
@@ -28,6 +29,7 @@ struct live {
 	char *wanted; /* run_record.wanted, or for a virtual one "virtual;" and that */
 	dev_t dev;    /* st_dev of its overlay; 0: unknown */
 	/* What the follower has written already; touched by the overlay's watcher only. */
+	struct run_counters written;
 	uint64_t counters_at_ms;
 	uint64_t failures_total;
 	bool epoch_known, finished;
@@ -128,6 +130,21 @@ void journal_remove(struct manager *m, const char *run_id);
 
 /* wanted_text: what run_record.wanted says; NULL: no memory. */
 char *wanted_text(const struct volume_record *vol);
+
+/*
+ * was_handed_off: whether what is at the volume's target (@view) can only be the lower tree that its
+ * keeper has put there while nobody listened: the run is finished on record, without which no hand-off
+ * begins, and the mount's root is the lower tree's root itself.
+ */
+bool was_handed_off(struct manager *m, const struct volume_record *vol, const struct target *target,
+		    const struct mount_view *view);
+
+/*
+ * is_orphan: whether it can only be the overlay of a mount or unmount that a crash of ours cut off before
+ * the mount's id was on record, its keeper being dead as well: the intent is on record, and type and
+ * source are those of our overlay.
+ */
+bool is_orphan(const struct volume_record *vol);
 
 /* How much of a volume a tear-down leaves. */
 enum teardown_keep {

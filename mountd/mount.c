@@ -186,6 +186,26 @@ int mount_describe(const char *path, char *ret_text, size_t size)
 	return fs ? 0 : -ENOENT;
 }
 
+bool mount_is_overlay(const char *path, const char *type, const char *source)
+{
+	struct libmnt_table *table = NULL;
+	const char *found_type, *found_source;
+	struct libmnt_fs *fs;
+	bool is_it = false;
+
+	if (table_read(&table) < 0)
+		return false;
+	fs = table_find(table, path, is_at);
+	if (fs) {
+		found_type = mnt_fs_get_fstype(fs);
+		found_source = mnt_fs_get_source(fs);
+		is_it = found_type && found_source && strcmp(found_type, type) == 0 &&
+			strcmp(found_source, source) == 0;
+	}
+	mnt_unref_table(table);
+	return is_it;
+}
+
 int mount_below(const char *path, char **ret_path)
 {
 	struct libmnt_table *table = NULL;

@@ -51,6 +51,12 @@ int mount_detach(int dir_fd, const char *name, bool lazy);
  */
 int mount_describe(const char *path, char *ret_text, size_t size);
 
+/*
+ * mount_is_overlay: whether the topmost mount at the resolved @path is of type @type with the source
+ * text @source: how a mount is known whose id was never recorded.
+ */
+bool mount_is_overlay(const char *path, const char *type, const char *source);
+
 /* mount_below: the path of some mount below the resolved @path; the caller's to free. -ENOENT: none. */
 int mount_below(const char *path, char **ret_path);
 

@@ -2,21 +2,19 @@
 #include "mountd/overlays.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 
 #include "fs/base/keyval.h"
 #include "fs/base/log.h"
 #include "mountd/keeper_start.h"
-#include "mountd/path.h"
+#include "mountd/overlay_control.h"
 
 struct overlay {
 	struct overlays *owner;
@@ -39,7 +37,7 @@ struct overlay {
 };
 
 struct overlays {
-	int keepers_fd;
+	struct control_dir dir; /* its path is ours */
 	char *keepers_path;
 	struct overlay_follower follower;
 	pthread_mutex_t lock;
@@ -64,7 +62,7 @@ int overlays_new(int keepers_fd, const char *keepers_path, const struct overlay_
 		free(overlays);
 		return -ENOMEM;
 	}
-	overlays->keepers_fd = keepers_fd;
+	overlays->dir = (struct control_dir){ .fd = keepers_fd, .path = overlays->keepers_path };
 	overlays->follower = *follower;
 	pthread_mutex_init(&overlays->lock, NULL);
 	pthread_condattr_init(&attr);
@@ -117,93 +115,13 @@ void overlay_unref(struct overlay *o)
 		release(o);
 }
 
-/* ---- the control socket ---- */
-
-static int socket_name(const char *volume_id, char *ret_name, size_t size)
-{
-	int n = snprintf(ret_name, size, "%s.sock", volume_id);
-
-	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
-}
-
-static int control_connect(const struct overlays *overlays, const char *volume_id, int *ret_fd)
-{
-	struct timeval timeout = { .tv_sec = OVERLAY_REQUEST_MS / 1000 };
-	struct sockaddr_un address;
-	char name[VOLUME_ID_MAX + 8];
-	AUTO_FD int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	socklen_t len;
-
-	if (fd < 0)
-		return -errno;
-	if (socket_name(volume_id, name, sizeof(name)) < 0)
-		return -ENAMETOOLONG;
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
-	len = path_socket_address(overlays->keepers_fd, overlays->keepers_path, name, &address);
-	if (connect(fd, (struct sockaddr *)&address, len) < 0)
-		return -errno;
-	*ret_fd = take_fd(&fd);
-	return 0;
-}
-
-static int control_send(int fd, const char *verb, const char *key, const char *value)
-{
-	AUTO_FREE char *text = malloc(KEYVAL_MAX);
-	struct keyval_writer w;
-
-	if (!text)
-		return -ENOMEM;
-	keyval_begin(&w, text, verb);
-	if (key)
-		keyval_add(&w, key, "%s", value);
-	if (w.overflow)
-		return -EMSGSIZE;
-	if (send(fd, text, w.len, MSG_NOSIGNAL) < 0)
-		return errno == EAGAIN ? -ETIMEDOUT : -errno;
-	return 0;
-}
-
-/* One packet, NUL-terminated, into KEYVAL_MAX + 1 bytes. -EPIPE: the end. */
-static int control_receive(int fd, char *ret_text)
-{
-	ssize_t n;
-
-	do {
-		n = recv(fd, ret_text, KEYVAL_MAX, 0);
-	} while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return errno == EAGAIN ? -ETIMEDOUT : errno == ECONNRESET ? -EPIPE : -errno;
-	if (n == 0)
-		return -EPIPE;
-	ret_text[n] = '\0';
-	return 0;
-}
-
-static int error_of(const char *message, char *ret_error)
-{
-	char number[16], text[OVERLAY_ERROR_MAX];
-	uint32_t error = EIO;
-
-	if (!keyval_verb_is(message, "error"))
-		return 0;
-	if (keyval_get(message, "errno", number, sizeof(number)) > 0)
-		(void)parse_u32(number, &error);
-	if (error == 0 || error > 4095)
-		error = EIO;
-	if (keyval_get(message, "message", text, sizeof(text)) <= 0)
-		snprintf(text, sizeof(text), "%s", strerror((int)error));
-	if (ret_error)
-		snprintf(ret_error, OVERLAY_ERROR_MAX, "%s", text);
-	return -(int)error;
-}
-
 /* ---- following ---- */
 
+/* A run that left failures goes on, as far as marks are concerned: "converge" walks again. */
 static bool wants_finished(const struct overlay_status *status)
 {
 	return (status->state == VOLUME_CONVERGED || status->state == VOLUME_NATIVE) &&
-	       status->run[0];
+	       status->run[0] && status->counters.failed == 0;
 }
 
 /* Under o->lock: tells every attached volume of the last message. */
@@ -218,6 +136,8 @@ static void follow(struct overlay *o, const struct overlay_status *status)
 		heard = true;
 		finished &= f->status(f->arg, o->ids[i].id, status, o->message);
 	}
+	if (!wants_finished(status))
+		o->finished_due = o->finished_sent = false;
 	if (heard && finished && wants_finished(status) && !o->finished_sent)
 		o->finished_due = true;
 }
@@ -397,14 +317,14 @@ static int open_watch(struct overlays *overlays, const char *volume_id, int *ret
 		      struct overlay_status *ret_status)
 {
 	AUTO_FD int fd = -1;
-	int r = control_connect(overlays, volume_id, &fd);
+	int r = control_connect(&overlays->dir, volume_id, &fd);
 
 	if (r == 0)
 		r = control_send(fd, "watch", NULL, NULL);
 	while (r == 0) {
 		r = control_receive(fd, ret_text);
 		if (r == 0)
-			r = error_of(ret_text, NULL);
+			r = control_error(ret_text, NULL);
 		if (r == 0 && keyval_verb_is(ret_text, "status"))
 			break;
 	}
@@ -452,32 +372,6 @@ int overlay_adopt(struct overlays *overlays, const char *volume_id, struct overl
 	return 0;
 }
 
-static int listen_at(struct overlays *overlays, const char *volume_id, int *ret_fd)
-{
-	struct sockaddr_un address;
-	char name[VOLUME_ID_MAX + 8];
-	AUTO_FD int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	socklen_t len;
-
-	if (fd < 0)
-		return -errno;
-	if (socket_name(volume_id, name, sizeof(name)) < 0)
-		return -ENAMETOOLONG;
-	if (unlinkat(overlays->keepers_fd, name, 0) < 0 && errno != ENOENT)
-		return -errno;
-	len = path_socket_address(overlays->keepers_fd, overlays->keepers_path, name, &address);
-	if (bind(fd, (struct sockaddr *)&address, len) < 0)
-		return -errno;
-	if (fchmodat(overlays->keepers_fd, name, 0600, 0) < 0 || listen(fd, 16) < 0) {
-		int r = -errno;
-
-		unlinkat(overlays->keepers_fd, name, 0);
-		return r;
-	}
-	*ret_fd = take_fd(&fd);
-	return 0;
-}
-
 static void remember_child(struct overlays *overlays, pid_t pid)
 {
 	pid_t *children;
@@ -512,7 +406,7 @@ int overlay_start(struct overlays *overlays, const struct overlay_spec *spec,
 	int r;
 
 	ret_error[0] = '\0';
-	r = listen_at(overlays, spec->volume_id, &listen_fd);
+	r = control_listen(&overlays->dir, spec->volume_id, &listen_fd);
 	if (r < 0) {
 		snprintf(ret_error, OVERLAY_ERROR_MAX, "control socket: %s", strerror(-r));
 		return r;
@@ -536,30 +430,18 @@ int overlay_start(struct overlays *overlays, const struct overlay_spec *spec,
 
 int overlay_share(struct overlays *overlays, struct overlay *o, const char *volume_id)
 {
-	char from[VOLUME_ID_MAX + 8], to[VOLUME_ID_MAX + 8];
 	int r = -ENOENT;
 
-	if (socket_name(volume_id, to, sizeof(to)) < 0)
-		return -ENAMETOOLONG;
 	pthread_mutex_lock(&o->lock);
-	for (size_t i = 0; r < 0 && i < o->id_count; i++) {
-		if (socket_name(o->ids[i].id, from, sizeof(from)) < 0)
-			continue;
-		r = 0;
-		unlinkat(overlays->keepers_fd, to, 0);
-		if (linkat(overlays->keepers_fd, from, overlays->keepers_fd, to, 0) < 0)
-			r = -errno;
-	}
+	for (size_t i = 0; r < 0 && i < o->id_count; i++)
+		r = control_link(&overlays->dir, o->ids[i].id, volume_id);
 	pthread_mutex_unlock(&o->lock);
 	return r;
 }
 
 void overlay_socket_remove(struct overlays *overlays, const char *volume_id)
 {
-	char name[VOLUME_ID_MAX + 8];
-
-	if (socket_name(volume_id, name, sizeof(name)) == 0)
-		unlinkat(overlays->keepers_fd, name, 0);
+	control_remove(&overlays->dir, volume_id);
 }
 
 /* ---- for the manager ---- */
@@ -713,7 +595,7 @@ static int ask(struct overlay *o, const char *verb, const char *key, const char 
 	pthread_mutex_unlock(&o->lock);
 	if (!id[0] || overlay_is_gone(o))
 		return -EPIPE;
-	r = control_connect(o->owner, id, &fd);
+	r = control_connect(&o->owner->dir, id, &fd);
 	if (r == -ECONNREFUSED || r == -ENOENT)
 		return -EPIPE;
 	if (r == 0)
@@ -735,7 +617,7 @@ int overlay_request(struct overlay *o, const char *verb, const char *key, const 
 		ret_error[0] = '\0';
 	r = ask(o, verb, key, value, text);
 	if (r == 0)
-		r = error_of(text, ret_error);
+		r = control_error(text, ret_error);
 	if (r < 0 && ret_error && !ret_error[0])
 		snprintf(ret_error, OVERLAY_ERROR_MAX, "%s",
 			 r == -EPIPE ? "the overlay has ended" : strerror(-r));
@@ -751,7 +633,7 @@ int overlay_refresh(struct overlay *o, struct overlay_status *ret_status)
 		return -ENOMEM;
 	r = ask(o, "status", NULL, NULL, text);
 	if (r == 0)
-		r = error_of(text, NULL);
+		r = control_error(text, NULL);
 	if (r == 0)
 		r = take_message(o, text, ret_status);
 	return r;

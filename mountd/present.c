@@ -17,6 +17,7 @@
 #include "mountd/tree_identity.h"
 
 #define TREE_KEY "tree:"
+#define OVERLAY_TYPE "fuse.fsgroupfs"
 
 /* What was decided for one volume. */
 struct plan {
@@ -25,7 +26,7 @@ struct plan {
 	const char *reason; /* why native, or NULL */
 	char *tree, *wanted;
 	struct run_record *run; /* resumed or new; NULL for native and virtual */
-	bool resumes; /* the run began before: files may carry its mark */
+	bool resumes;		/* the run began before: files may carry its mark */
 	uint64_t total;		/* entries that the last finished run saw; 0: none */
 	struct overlay
 		*shared; /* another volume's overlay of the same tree, to be cloned; or NULL */
@@ -344,12 +345,26 @@ static const char **patterns_of(json_t *list)
 }
 
 /* What mountinfo shows as the overlay's source: the path of a source that has one. */
-static const char *source_text(const struct presenting *p, json_t *record)
+static const char *source_text(const struct volume_record *vol, json_t *record)
 {
 	json_t *path = NULL;
 
-	(void)json_unpack(record, "{s:{s:{s:o}}}", "object", p->plugin->name, "path", &path);
-	return json_is_string(path) ? json_string_value(path) : p->plugin->name;
+	(void)json_unpack(record, "{s:{s:{s:o}}}", "object", vol->plugin, "path", &path);
+	if (!path)
+		(void)json_unpack(record, "{s:{s:{s:{s:o}}}}", "object", "spec", vol->plugin,
+				  "path", &path);
+	return json_is_string(path) ? json_string_value(path) : vol->plugin;
+}
+
+bool is_orphan(const struct volume_record *vol)
+{
+	json_t *record = json_loads(vol->source, 0, NULL);
+	bool is_it = vol->mount_id == 0 &&
+		     (vol->state == VOLUME_SETTING_UP || vol->state == VOLUME_TEARING_DOWN) &&
+		     mount_is_overlay(vol->target_resolved, OVERLAY_TYPE, source_text(vol, record));
+
+	json_decref(record);
+	return is_it;
 }
 
 static int start_overlay(struct presenting *p, const struct plan *plan,
@@ -362,7 +377,7 @@ static int start_overlay(struct presenting *p, const struct plan *plan,
 	AUTO_FD int journal_fd = -1;
 	struct overlay_spec spec = {
 		.volume_id = vol->id,
-		.source = source_text(p, record),
+		.source = source_text(vol, record),
 		.target = vol->target_resolved,
 		.lower_fd = p->lower_fd,
 		.parent_fd = p->target->parent_fd,
@@ -378,7 +393,9 @@ static int start_overlay(struct presenting *p, const struct plan *plan,
 		.total = plan->total,
 		.coherence = plan->is_virtual ? "shared" : vol->coherence,
 		.run = plan->run ? plan->run->id : NULL,
-		.epoch = plan->resumes && !plan->run->epoch ? "none" : plan->run ? plan->run->epoch : NULL,
+		.epoch = plan->resumes && !plan->run->epoch ? "none" :
+			 plan->run			    ? plan->run->epoch :
+							      NULL,
 	};
 	char why[OVERLAY_ERROR_MAX];
 	int r = patterns ? 0 : -ENOMEM;
@@ -455,6 +472,28 @@ static int present_shared(struct presenting *p, const struct plan *plan)
 	if (overlay_attach(plan->shared, p->vol->id, false) < 0 && r == 0)
 		r = -ENOMEM;
 	return r;
+}
+
+bool was_handed_off(struct manager *m, const struct volume_record *vol, const struct target *target,
+		    const struct mount_view *view)
+{
+	AUTO(run_record) *run = NULL;
+	AUTO(volume_work) *work = NULL;
+	AUTO_FD int lower_fd = -1;
+	char why[PLUGIN_ERROR_MAX];
+	struct stat lower, there;
+
+	if (!vol->handoff || !vol->run_id || store_run_get(m->store, vol->run_id, &run) < 0 ||
+	    !run->finished)
+		return false;
+	if (work_open(m, vol, NULL, false, &work, why) < 0 || work->dir_fd < 0 ||
+	    work->plugin->open_lower(&work->building.b, &lower_fd) < 0)
+		return false;
+	/* The device first: what is not on the lower's file system may be an overlay, and is not asked. */
+	if (fstatat(lower_fd, "", &lower, AT_EMPTY_PATH) < 0 || lower.st_dev != view->dev)
+		return false;
+	return fstatat(target->parent_fd, target->name, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       there.st_dev == lower.st_dev && there.st_ino == lower.st_ino;
 }
 
 static int present_planned(struct presenting *p, const struct stat *lower, struct plan *plan)

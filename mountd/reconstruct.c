@@ -14,13 +14,11 @@
 #include "mountd/mount.h"
 #include "mountd/tree_identity.h"
 
-static bool look_at_target(const struct volume_record *vol, struct mount_view *ret_view)
+/* @target: NULL when its parent is not there. */
+static bool look_at(const struct target *target, struct mount_view *ret_view)
 {
-	AUTO(target) *target = NULL;
-	char why[TARGET_ERROR_MAX];
-
-	return target_open(vol->target_resolved, &target, why) == 0 &&
-	       mount_look(target->parent_fd, target->name, ret_view) == 0 && ret_view->is_root;
+	return target && mount_look(target->parent_fd, target->name, ret_view) == 0 &&
+	       ret_view->is_root;
 }
 
 static void set_state(struct manager *m, const struct volume_record *vol, enum volume_state state,
@@ -62,29 +60,32 @@ static void remember_live(struct manager *m, const struct volume_record *vol, bo
 		(void)live_add(m, vol->id, tree, text);
 }
 
-static bool adopt(struct manager *m, const struct volume_record *vol, const struct mount_view *view,
-		  bool mounted)
+static bool adopt(struct manager *m, const struct volume_record *vol, const struct target *target)
 {
 	AUTO(overlay) *o = NULL;
 	struct overlay_status status;
+	struct mount_view view;
 
 	if (overlay_adopt(m->overlays, vol->id, &o) < 0)
 		return false;
 	overlay_status_get(o, &status);
-	/* A keeper whose overlay is at no target of ours any more only waits for its last users. */
-	if (!mounted || (view->id != status.mount_id && view->id != vol->mount_id))
+	/*
+	 * Looked at only now: a keeper that was just starting answers once it has mounted. One whose
+	 * overlay is at no target of ours any more only waits for its last users.
+	 */
+	if (!look_at(target, &view) || (view.id != status.mount_id && view.id != vol->mount_id))
 		return false;
 	remember_live(m, vol, status.state == VOLUME_VIRTUAL);
 	if (status.state != VOLUME_NATIVE)
-		live_set_dev(m, vol->id, view->dev);
+		live_set_dev(m, vol->id, view.dev);
 	if (vol->state == VOLUME_SETTING_UP || vol->state == VOLUME_FAILED)
-		set_state(m, vol, status.state, status.reason[0] ? status.reason : NULL, view->id);
+		set_state(m, vol, status.state, status.reason[0] ? status.reason : NULL, view.id);
 	return overlay_attach(o, vol->id, false) == 0;
 }
 
 /* No keeper answers. */
-static void judge(struct manager *m, const struct volume_record *vol, const struct mount_view *view,
-		  bool mounted)
+static void judge(struct manager *m, const struct volume_record *vol, const struct target *target,
+		  const struct mount_view *view, bool mounted)
 {
 	if (mounted && view->id == vol->mount_id && vol->mount_id != 0) {
 		if (vol->state == VOLUME_NATIVE) {
@@ -92,6 +93,11 @@ static void judge(struct manager *m, const struct volume_record *vol, const stru
 			return;
 		}
 		set_state(m, vol, VOLUME_FAILED, "the overlay's keeper has ended", vol->mount_id);
+		return;
+	}
+	if (mounted && was_handed_off(m, vol, target, view)) {
+		set_state(m, vol, VOLUME_NATIVE, NULL, view->id);
+		remember_live(m, vol, false);
 		return;
 	}
 	if (mounted) {
@@ -104,7 +110,9 @@ static void judge(struct manager *m, const struct volume_record *vol, const stru
 
 static void reconstruct_one(struct manager *m, const struct volume_record *vol)
 {
+	AUTO(target) *target = NULL;
 	struct mount_view view = { 0 };
+	char why[TARGET_ERROR_MAX];
 	bool mounted;
 
 	if (vol->state == VOLUME_TEARING_DOWN || vol->state == VOLUME_STAGED)
@@ -116,11 +124,12 @@ static void reconstruct_one(struct manager *m, const struct volume_record *vol)
 	}
 	if (vol->state == VOLUME_ABSENT)
 		return;
-	mounted = look_at_target(vol, &view);
-	if (adopt(m, vol, &view, mounted))
+	(void)target_open(vol->target_resolved, &target, why);
+	if (adopt(m, vol, target))
 		return;
+	mounted = look_at(target, &view);
 	if (vol->state != VOLUME_SETTING_UP)
-		judge(m, vol, &view, mounted);
+		judge(m, vol, target, &view, mounted);
 }
 
 /*

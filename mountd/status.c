@@ -14,6 +14,8 @@
 #include "mountd/manager_impl.h"
 #include "mountd/mount.h"
 
+#define WALK_LOOKS 20
+#define WALK_LOOK_MS 25
 #define CLIENT_LOOK_MS 1000 /* how soon a wait notices that its client has gone */
 
 static enum proto_exit store_failed(struct answer *answer, int error)
@@ -306,6 +308,24 @@ enum proto_exit manager_pause(struct manager *m, const char *volume, bool paused
 	return answer->exit;
 }
 
+/*
+ * A walk that left failures begins again: whoever waits after this must not see how the last one ended.
+ * A short walk may have ended so again meanwhile, hence a bound.
+ */
+static void await_walk(struct manager *m, const char *id)
+{
+	AUTO(overlay) *o = overlay_find(m->overlays, id);
+	struct overlay_status status;
+	uint64_t generation = 0;
+
+	for (int i = 0; o && i < WALK_LOOKS; i++) {
+		if (overlay_refresh(o, &status) < 0 || status.state != VOLUME_CONVERGED ||
+		    status.counters.failed == 0)
+			return;
+		manager_await_change(m, &generation, WALK_LOOK_MS);
+	}
+}
+
 static enum proto_exit converge_locked(struct manager *m, const struct volume_record *vol,
 				       const uint64_t *rate, struct answer *answer)
 {
@@ -325,7 +345,9 @@ static enum proto_exit converge_locked(struct manager *m, const struct volume_re
 		if (steer(m, vol, "rate", "rate", text, answer) != EXIT_OK)
 			return answer->exit;
 	}
-	return steer(m, vol, "converge", NULL, NULL, answer);
+	if (steer(m, vol, "converge", NULL, NULL, answer) == EXIT_OK)
+		await_walk(m, vol->id);
+	return answer->exit;
 }
 
 enum proto_exit manager_converge(struct manager *m, const char *volume, bool has_rate,
@@ -344,8 +366,24 @@ enum proto_exit manager_converge(struct manager *m, const char *volume, bool has
 
 /* ---- waiting ---- */
 
+/* What keeps a converged volume from ever becoming native of itself; NULL: nothing. */
+static const char *obstacle(struct manager *m, const struct volume_record *vol)
+{
+	AUTO(overlay) *o = overlay_find(m->overlays, vol->id);
+	struct overlay_status status;
+
+	if (!vol->handoff)
+		return "handoff=no";
+	if (vol->state != VOLUME_CONVERGED || !o)
+		return NULL;
+	overlay_status_get(o, &status);
+	if (status.counters.failed == 0 && status.counters.excluded == 0)
+		return NULL;
+	return vol->reason ? vol->reason : "excluded paths or failures";
+}
+
 /* 1: reached or passed; 0: not yet; -1: it can never be, and the answer says why. */
-static int judge_wait(const struct volume_record *vol, enum volume_state wanted,
+static int judge_wait(struct manager *m, const struct volume_record *vol, enum volume_state wanted,
 		      struct answer *answer)
 {
 	const char *name = volume_state_name(wanted);
@@ -362,8 +400,8 @@ static int judge_wait(const struct volume_record *vol, enum volume_state wanted,
 		answer_fail(answer, EXIT_FAILED, "not %s: the volume is %s%s%s", name,
 			    volume_state_name(vol->state), vol->reason ? ": " : "",
 			    vol->reason ? vol->reason : "");
-	else if (wanted == VOLUME_NATIVE && !vol->handoff)
-		answer_fail(answer, EXIT_FAILED, "never native: handoff=no");
+	else if (wanted == VOLUME_NATIVE && obstacle(m, vol))
+		answer_fail(answer, EXIT_FAILED, "never native: %s", obstacle(m, vol));
 	else if (wanted == VOLUME_NATIVE && vol->state == VOLUME_CONVERGED && vol->reason &&
 		 strcmp(vol->reason, "excluded paths") == 0)
 		answer_fail(answer, EXIT_FAILED, "never native: %s", vol->reason);
@@ -404,7 +442,7 @@ enum proto_exit manager_wait(struct manager *m, const char *volume, const char *
 
 		if (r < 0)
 			return not_found(answer, r);
-		r = judge_wait(vol, wanted, answer);
+		r = judge_wait(m, vol, wanted, answer);
 		if (r < 0)
 			return answer->exit;
 		if (r > 0) {

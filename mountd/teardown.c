@@ -100,7 +100,8 @@ static int unmount_target(struct manager *m, struct volume_record *vol, struct o
 			/* Perhaps a hand-off came between the two looks; it does not come twice. */
 			if (o && i == 0)
 				continue;
-			return foreign(vol, ret_error);
+			if (!is_orphan(vol) && !was_handed_off(m, vol, target, &view))
+				return foreign(vol, ret_error);
 		}
 		r = detach(m, vol, target, &view, lazy, ret_error);
 		if (r < 0)

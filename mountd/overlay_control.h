@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MOUNTD_OVERLAY_CONTROL_H
+#define MOUNTD_OVERLAY_CONTROL_H
+
+/*
+ * overlay_control: the keepers' control sockets: one packet a message, text of fs/base/keyval.h.
+ *
+ * Knows sockets and packets; not what a status means. Called by overlays only. No state, any thread.
+ */
+
+/* The directory of the sockets, <volume id>.sock each. */
+struct control_dir {
+	int fd;
+	const char *path;
+};
+
+/* control_listen: a new socket, mode 0600; one of the same name goes. Inheritable after dup2() only. */
+int control_listen(const struct control_dir *dir, const char *volume_id, int *ret_fd);
+
+/* control_connect: sends and receives on it end after OVERLAY_REQUEST_MS. -ENOENT, -ECONNREFUSED. */
+int control_connect(const struct control_dir *dir, const char *volume_id, int *ret_fd);
+
+/* control_send: @key and @value may be NULL. -EPIPE, -ETIMEDOUT, -EMSGSIZE, -ENOMEM. */
+int control_send(int fd, const char *verb, const char *key, const char *value);
+
+/* control_receive: one packet into KEYVAL_MAX + 1 bytes, NUL-terminated. -EPIPE (the end), -ETIMEDOUT. */
+int control_receive(int fd, char *ret_text);
+
+/*
+ * control_error: 0, or the negative errno of an "error" message; *ret_error (OVERLAY_ERROR_MAX bytes, may
+ * be NULL) is its text.
+ */
+int control_error(const char *message, char *ret_error);
+
+/* control_link: the socket of one volume under the name of another too. */
+int control_link(const struct control_dir *dir, const char *volume_id, const char *other_id);
+void control_remove(const struct control_dir *dir, const char *volume_id);
+
+#endif

@@ -1,0 +1,167 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mountd/setup_check.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "fs/base/log.h"
+#include "mountd/gid_map.h"
+
+static bool is_one_of(const char *text, const char *a, const char *b, const char *c)
+{
+	return strcmp(text, a) == 0 || strcmp(text, b) == 0 || (c && strcmp(text, c) == 0);
+}
+
+static enum proto_exit check_words(const struct mount_request *q, struct answer *answer)
+{
+	char quoted[96];
+
+	if (q->policy && !is_one_of(q->policy, "Always", "OnRootMismatch", "RootOnly"))
+		return answer_fail(answer, EXIT_FAILED, "unknown policy %s",
+				   log_quote(q->policy, quoted, 96));
+	if (q->ownership && !is_one_of(q->ownership, "converge", "virtual", "none"))
+		return answer_fail(answer, EXIT_FAILED, "unknown ownership %s",
+				   log_quote(q->ownership, quoted, 96));
+	if (q->conflict && !is_one_of(q->conflict, "refuse", "virtual", NULL))
+		return answer_fail(answer, EXIT_FAILED, "unknown conflict mode %s",
+				   log_quote(q->conflict, quoted, 96));
+	if (q->coherence && !is_one_of(q->coherence, "exclusive", "shared", NULL))
+		return answer_fail(answer, EXIT_FAILED, "unknown coherence %s",
+				   log_quote(q->coherence, quoted, 96));
+	if (q->volume_id && !volume_id_is_valid(q->volume_id))
+		return answer_fail(answer, EXIT_FAILED,
+				   "volume id %s: must match [A-Za-z0-9][A-Za-z0-9._-]{0,127}",
+				   log_quote(q->volume_id, quoted, 96));
+	if (q->fs_group != GID_UNSET && !gid_is_mapped(q->fs_group))
+		return answer_fail(answer, EXIT_FAILED,
+				   "gid %u is not mapped in this user namespace",
+				   (unsigned)q->fs_group);
+	return EXIT_OK;
+}
+
+static enum proto_exit check_rules(struct mounting *x)
+{
+	const char *ownership =
+		x->request->ownership ? x->request->ownership : x->front->default_ownership;
+
+	if (!rules_plugin_is_allowed(x->front, x->spec->plugin))
+		return answer_fail(
+			x->answer, EXIT_FAILED,
+			"plugin %s is not allowed here: no rule 'plugins' of mountd.conf names it",
+			x->spec->plugin);
+	if (x->request->fs_group != GID_UNSET && !rules_ownership_is_allowed(x->front, ownership))
+		return answer_fail(
+			x->answer, EXIT_FAILED,
+			"ownership=%s is not allowed here: no rule 'ownership' of mountd.conf names it",
+			ownership);
+	return EXIT_OK;
+}
+
+static char *dup_or(const char *asked, const char *assumed)
+{
+	return strdup(asked ? asked : assumed);
+}
+
+/* The patterns as a JSON text: what was asked, else what the rules assume. */
+static char *excludes_text(const struct mounting *x)
+{
+	json_t *list = x->request->excludes ? json_incref(x->request->excludes) : json_array();
+	char *text;
+
+	for (size_t i = 0; !x->request->excludes && x->front->exclude && x->front->exclude[i]; i++)
+		json_array_append_new(list, json_string(x->front->exclude[i]));
+	text = json_dumps(list, JSON_COMPACT);
+	json_decref(list);
+	return text;
+}
+
+/* The record that the request amounts to. */
+static int fill_record(struct mounting *x)
+{
+	const struct mount_request *q = x->request;
+	struct volume_record *vol = volume_record_new();
+	char id[TARGET_ID_SIZE];
+
+	x->vol = vol;
+	if (!vol)
+		return -ENOMEM;
+	target_id(x->target->given, id);
+	vol->id = dup_or(q->volume_id, id);
+	vol->plugin = strdup(x->spec->plugin);
+	vol->source = spec_record(x->spec);
+	vol->target = strdup(x->target->given);
+	vol->target_resolved = strdup(x->target->resolved);
+	vol->fs_group = q->fs_group;
+	vol->policy = dup_or(q->policy, x->front->policy);
+	vol->ownership = dup_or(q->ownership, x->front->default_ownership);
+	vol->excludes = excludes_text(x);
+	vol->coherence =
+		dup_or(q->coherence, x->plugin->attributes.shared ? "shared" : "exclusive");
+	vol->keep_private = q->keep_private;
+	vol->read_only = q->read_only || x->spec->read_only;
+	vol->handoff = q->handoff;
+	vol->persist = q->persist;
+	vol->converge_rate = q->has_rate ? q->converge_rate : x->front->converge_rate;
+	vol->state = VOLUME_SETTING_UP;
+	vol->boot_id = strdup(x->m->boot_id);
+	if (!vol->id || !vol->plugin || !vol->source || !vol->target || !vol->target_resolved ||
+	    !vol->policy || !vol->ownership || !vol->excludes || !vol->coherence || !vol->boot_id)
+		return -ENOMEM;
+	return 0;
+}
+
+/* The plugin's word on the source, before anything is recorded or done. */
+static enum proto_exit check_source(struct mounting *x)
+{
+	json_t *metadata = json_object();
+	struct building building = {
+		.b = {
+			.id = x->vol->id,
+			.host = &host_table,
+			.source = x->spec->source,
+			.dir_fd = -1,
+			.dir_path = x->m->volumes_path,
+			.read_only = x->vol->read_only,
+			.metadata = metadata,
+		},
+		.front = x->front,
+		.boot_id = x->m->boot_id,
+	};
+	int r = metadata ? x->plugin->check(&building.b) : -ENOMEM;
+
+	if (r == 0) {
+		x->vol->source_identity = x->plugin->identity(&building.b);
+		r = x->vol->source_identity ? 0 : -ENOMEM;
+	}
+	json_decref(metadata);
+	if (r < 0)
+		return answer_fail(x->answer, EXIT_FAILED, "%s",
+				   building.b.error[0] ? building.b.error : strerror(-r));
+	return EXIT_OK;
+}
+
+enum proto_exit mounting_check(struct mounting *x)
+{
+	const struct mount_request *q = x->request;
+	char why[ANSWER_TEXT_MAX] = "";
+	int r = rules_load(x->m->layout->config_path, &x->rules, why);
+
+	if (r < 0)
+		return answer_fail(x->answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));
+	x->front = &x->rules->front[q->front];
+	r = spec_parse(q->plugin, q->source, q->spec, &x->spec, why);
+	if (r < 0)
+		return answer_fail(x->answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));
+	x->plugin = plugin_find(x->spec->plugin);
+	if (!x->plugin)
+		return answer_fail(x->answer, EXIT_FAILED, "plugin %s is not built yet",
+				   x->spec->plugin);
+	if (check_words(q, x->answer) != EXIT_OK || check_rules(x) != EXIT_OK)
+		return x->answer->exit;
+	r = target_open(q->target, &x->target, why);
+	if (r < 0)
+		return answer_fail(x->answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));
+	if (fill_record(x) < 0)
+		return answer_fail(x->answer, EXIT_FAILED, "%s", strerror(ENOMEM));
+	return check_source(x);
+}

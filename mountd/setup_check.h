@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MOUNTD_SETUP_CHECK_H
+#define MOUNTD_SETUP_CHECK_H
+
+/*
+ * setup_check: what can be said of a mount request without touching a volume: whether it is well formed
+ * and allowed, and the record that it amounts to. Part of the manager; called by setup only.
+ */
+
+#include "mountd/manager_impl.h"
+
+/* A mount request on its way. */
+struct mounting {
+	struct manager *m;
+	const struct mount_request *request;
+	struct rules *rules;
+	const struct front_rules *front;
+	struct spec *spec;
+	const struct volume_plugin *plugin;
+	struct target *target;
+	struct volume_record *vol; /* as asked for; later as recorded */
+	struct answer *answer;
+};
+
+/*
+ * mounting_check: fills in @x from its request, or fails its answer. Reads mountd.conf and opens the
+ * target's parent; records and changes nothing.
+ */
+enum proto_exit mounting_check(struct mounting *x);
+
+#endif

@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fs/base/cleanup.h"
+#include "fs/gate.h"
+
+enum { THREADS = 4, ROUNDS = 2000 };
+
+static int set_up(void **state)
+{
+	struct gate *g = malloc(sizeof(*g));
+
+	*state = g;
+	if (!g)
+		return -1;
+	gate_init(g);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	free(*state);
+	return 0;
+}
+
+static enum gate_verdict enter(struct gate *g, uint64_t node, uint32_t pid, const char *text)
+{
+	return gate_enter(g, node, pid, text, strlen(text) + 1);
+}
+
+/* Frees the list; returns its texts one after the other in a static buffer. */
+static const char *take(struct gate_request *parked)
+{
+	static char texts[256];
+
+	texts[0] = '\0';
+	while (parked) {
+		struct gate_request *next = parked->next;
+
+		assert_int_equal(parked->len, strlen((const char *)parked->bytes) + 1);
+		strcat(texts, (const char *)parked->bytes);
+		free(parked);
+		parked = next;
+	}
+	return texts;
+}
+
+static void gate_enter_open_serves(void **state)
+{
+	struct gate *g = *state;
+
+	for (int i = 0; i < 10; i++) {
+		assert_int_equal(enter(g, 1, 1, "a"), GATE_SERVE);
+		gate_leave(g);
+	}
+	assert_int_equal(g->in_flight, 0);
+}
+
+static void gate_enter_held_parks_a_copy_in_order(void **state)
+{
+	struct gate *g = *state;
+	char text[] = "a";
+
+	gate_hold(g);
+	assert_int_equal(enter(g, 1, 1, text), GATE_PARKED);
+	text[0] = 'b';
+	assert_int_equal(enter(g, 1, 1, text), GATE_PARKED);
+	assert_int_equal(enter(g, 2, 2, "c"), GATE_PARKED);
+	assert_string_equal(take(gate_finish(g, false)), "abc");
+}
+
+static void gate_finish_refused_opens_again(void **state)
+{
+	struct gate *g = *state;
+
+	gate_hold(g);
+	assert_null(gate_finish(g, false));
+	assert_int_equal(enter(g, 1, 1, "a"), GATE_SERVE);
+	gate_leave(g);
+	gate_hold(g);
+	assert_int_equal(enter(g, 1, 1, "x"), GATE_PARKED);
+	assert_string_equal(take(gate_finish(g, false)), "x");
+	assert_null(gate_finish(g, false));
+}
+
+static void gate_finish_swapped_answers_estale_once(void **state)
+{
+	struct gate *g = *state;
+
+	gate_hold(g);
+	assert_null(gate_finish(g, true));
+	assert_int_equal(enter(g, 7, 1, "a"), GATE_ANSWER_ESTALE);
+	assert_int_equal(enter(g, 7, 1, "a"), GATE_SERVE);
+	gate_leave(g);
+	/* That answer is used up: the next open of the thread begins anew. */
+	assert_int_equal(enter(g, 7, 1, "a"), GATE_ANSWER_ESTALE);
+}
+
+static void gate_finish_swapped_tells_threads_and_nodes_apart(void **state)
+{
+	struct gate *g = *state;
+
+	gate_hold(g);
+	gate_finish(g, true);
+	assert_int_equal(enter(g, 7, 1, "a"), GATE_ANSWER_ESTALE);
+	assert_int_equal(enter(g, 8, 1, "a"), GATE_ANSWER_ESTALE);
+	assert_int_equal(enter(g, 7, 2, "a"), GATE_ANSWER_ESTALE);
+	assert_int_equal(enter(g, 7, 2, "a"), GATE_SERVE);
+	assert_int_equal(enter(g, 7, 1, "a"), GATE_SERVE);
+	assert_int_equal(enter(g, 8, 1, "a"), GATE_SERVE);
+	assert_int_equal(g->in_flight, 3);
+}
+
+/* More threads at once than the ring remembers: the oldest is told once more, nobody is served wrongly. */
+static void gate_finish_swapped_ring_overflow_forgets_the_oldest(void **state)
+{
+	struct gate *g = *state;
+
+	gate_hold(g);
+	gate_finish(g, true);
+	for (uint32_t pid = 1; pid <= GATE_RETRIES + 1; pid++)
+		assert_int_equal(enter(g, 7, pid, "a"), GATE_ANSWER_ESTALE);
+	assert_int_equal(enter(g, 7, 1, "a"), GATE_ANSWER_ESTALE);
+	assert_int_equal(enter(g, 7, 1, "a"), GATE_SERVE);
+	assert_int_equal(enter(g, 7, GATE_RETRIES + 1, "a"), GATE_SERVE);
+}
+
+struct race {
+	struct gate *gate;
+	atomic_int inside;   /* opens being served */
+	atomic_bool holding; /* between gate_hold() and gate_finish() */
+	atomic_bool failed;
+	atomic_ulong served, parked;
+	atomic_bool stop;
+};
+
+static void *open_and_close(void *argument)
+{
+	struct race *race = argument;
+
+	while (!atomic_load(&race->stop)) {
+		enum gate_verdict verdict = enter(race->gate, 1, 1, "a");
+
+		if (verdict == GATE_PARKED) {
+			atomic_fetch_add(&race->parked, 1);
+			continue;
+		}
+		atomic_fetch_add(&race->inside, 1);
+		if (verdict != GATE_SERVE || atomic_load(&race->holding))
+			atomic_store(&race->failed, true);
+		atomic_fetch_add(&race->served, 1);
+		atomic_fetch_sub(&race->inside, 1);
+		gate_leave(race->gate);
+	}
+	return NULL;
+}
+
+static size_t free_all(struct gate_request *parked)
+{
+	size_t count = 0;
+
+	while (parked) {
+		struct gate_request *next = parked->next;
+
+		free(parked);
+		parked = next;
+		count++;
+	}
+	return count;
+}
+
+static void gate_hold_with_threads_nothing_is_in_flight(void **state)
+{
+	struct race race = { .gate = *state };
+	pthread_t threads[THREADS];
+	size_t given_back = 0;
+
+	for (int i = 0; i < THREADS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, open_and_close, &race), 0);
+	for (int round = 0; round < ROUNDS; round++) {
+		unsigned long before = atomic_load(&race.served);
+
+		gate_hold(race.gate);
+		atomic_store(&race.holding, true);
+		if (atomic_load(&race.inside) != 0)
+			atomic_store(&race.failed, true);
+		atomic_store(&race.holding, false);
+		given_back += free_all(gate_finish(race.gate, false));
+		/* Every so often until somebody was served, so that both sides are exercised. */
+		while (round % 100 == 0 && atomic_load(&race.served) == before)
+			sched_yield();
+	}
+	atomic_store(&race.stop, true);
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	assert_false(atomic_load(&race.failed));
+	assert_int_equal(given_back, atomic_load(&race.parked));
+	assert_true(atomic_load(&race.served) > 0);
+}
+
+static void *leave_later(void *argument)
+{
+	struct race *race = argument;
+
+	atomic_store(&race->inside, 0);
+	gate_leave(race->gate);
+	return NULL;
+}
+
+static void gate_hold_waits_for_the_last_open(void **state)
+{
+	struct race race = { .gate = *state, .inside = 1 };
+	pthread_t thread;
+
+	assert_int_equal(enter(race.gate, 1, 1, "a"), GATE_SERVE);
+	assert_int_equal(pthread_create(&thread, NULL, leave_later, &race), 0);
+	gate_hold(race.gate);
+	assert_int_equal(atomic_load(&race.inside), 0);
+	pthread_join(thread, NULL);
+	assert_null(gate_finish(race.gate, false));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(gate_enter_open_serves),
+		TEST(gate_enter_held_parks_a_copy_in_order),
+		TEST(gate_finish_refused_opens_again),
+		TEST(gate_finish_swapped_answers_estale_once),
+		TEST(gate_finish_swapped_tells_threads_and_nodes_apart),
+		TEST(gate_finish_swapped_ring_overflow_forgets_the_oldest),
+		TEST(gate_hold_with_threads_nothing_is_in_flight),
+		TEST(gate_hold_waits_for_the_last_open),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

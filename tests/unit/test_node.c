@@ -1,0 +1,663 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/*
+ * The table of nodes. As root with file handles, and always without them too (keys), as it is in a user
+ * namespace: the tests run in both modes as far as the caller may open handles.
+ */
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "fs/base/cleanup.h"
+#include "fs/node.h"
+
+enum { MANY = 100000, THREADS = 4 };
+
+struct fixture {
+	char path[64];
+	int dir_fd;
+	struct tree tree;
+	struct shared shared;
+	struct node_table *table;
+};
+
+static void open_table(struct fixture *f)
+{
+	assert_int_equal(node_table_new(&f->shared, &f->tree, 5, &f->table), 0);
+}
+
+static void make_fixture(struct fixture *f, bool with_handles)
+{
+	memset(f, 0, sizeof(*f));
+	strcpy(f->path, "/tmp/fsgroupfs-node.XXXXXX");
+	assert_non_null(mkdtemp(f->path));
+	f->dir_fd = open(f->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(f->dir_fd >= 0);
+	/* The server's working directory: tree.h's TREE_FD_DIR. */
+	assert_int_equal(chdir("/proc/self/fd"), 0);
+	assert_int_equal(tree_init(open(f->path, O_PATH | O_DIRECTORY | O_CLOEXEC), &f->tree), 0);
+	f->tree.has_handles = f->tree.has_handles && with_handles;
+	assert_int_equal(shared_create(&f->shared), 0);
+	open_table(f);
+}
+
+static int set_up(void **state)
+{
+	static struct fixture f;
+
+	make_fixture(&f, true);
+	*state = &f;
+	return 0;
+}
+
+static int set_up_keyed(void **state)
+{
+	static struct fixture f;
+
+	make_fixture(&f, false);
+	*state = &f;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	struct fixture *f = *state;
+	DIR *dir;
+	const struct dirent *entry;
+
+	node_table_free(f->table);
+	tree_fini(&f->tree);
+	shared_fini(&f->shared);
+	dir = fdopendir(f->dir_fd);
+	while (dir && (entry = readdir(dir)))
+		unlinkat(f->dir_fd, entry->d_name, 0);
+	closedir(dir);
+	return rmdir(f->path);
+}
+
+static int make_file(const struct fixture *f, const char *name, struct stat *ret_st)
+{
+	AUTO_FD int made = openat(f->dir_fd, name, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+	int fd = openat(f->dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+	assert_true(made >= 0 && fd >= 0);
+	assert_int_equal(tree_stat(fd, ret_st), 0);
+	return fd;
+}
+
+static struct node_info lookup(const struct fixture *f, const char *name)
+{
+	struct node_info info;
+	struct stat st;
+	AUTO_FD int fd = make_file(f, name, &st);
+
+	assert_int_equal(node_lookup(f->table, fd, &st, 0, &info), 0);
+	return info;
+}
+
+static void settle(const struct fixture *f, const char *name, uint32_t flags)
+{
+	struct stat st;
+	AUTO_FD int fd = make_file(f, name, &st);
+
+	assert_int_equal(node_settle(f->table, fd, &st, flags), 0);
+}
+
+static bool is_known(const struct fixture *f, uint64_t id)
+{
+	struct node_info info;
+
+	return node_get(f->table, id, &info) == 0;
+}
+
+static void assert_opens(const struct fixture *f, uint64_t id, uint64_t ino)
+{
+	struct node_info info;
+	struct stat st;
+	AUTO_FD int fd = -1;
+
+	assert_int_equal(node_open(f->table, id, &fd, &info), 0);
+	assert_int_equal(tree_stat(fd, &st), 0);
+	assert_int_equal(st.st_ino, ino);
+	assert_int_equal(info.id, id);
+}
+
+static int count_fds(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	int count = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+static void node_table_new_root_is_node_one(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info info;
+
+	assert_int_equal(node_get(f->table, NODE_ROOT, &info), 0);
+	assert_int_equal(info.exclude, 5);
+	assert_true(info.flags & NODE_DIRECTORY);
+	assert_int_equal(node_count(f->table), 1);
+	node_forget(f->table, NODE_ROOT, UINT64_MAX);
+	assert_true(is_known(f, NODE_ROOT));
+	assert_opens(f, NODE_ROOT, info.ino);
+}
+
+static void node_lookup_again_is_the_same_node(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info first = lookup(f, "a"), other = lookup(f, "b"), again = lookup(f, "a");
+
+	assert_int_equal(first.id, again.id);
+	assert_true(first.id != other.id);
+	assert_int_equal(node_count(f->table), 3);
+	assert_opens(f, first.id, first.ino);
+}
+
+static void node_lookup_hard_link_is_the_same_node(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info first = lookup(f, "a");
+
+	assert_int_equal(linkat(f->dir_fd, "a", f->dir_fd, "b", 0), 0);
+	assert_int_equal(lookup(f, "b").id, first.id);
+}
+
+static void node_lookup_one_name_not_excluded_decides(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info info;
+	struct stat st;
+	AUTO_FD int fd = make_file(f, "a", &st);
+
+	assert_int_equal(node_lookup(f->table, fd, &st, 7, &info), 0);
+	assert_int_equal(info.exclude, 7);
+	assert_int_equal(node_lookup(f->table, fd, &st, 4, &info), 0);
+	assert_int_equal(info.exclude, 4);
+	assert_int_equal(node_lookup(f->table, fd, &st, 7, &info), 0);
+	assert_int_equal(info.exclude, 4);
+	node_set_exclude(f->table, info.id, 9);
+	assert_int_equal(node_get(f->table, info.id, &info), 0);
+	assert_int_equal(info.exclude, 9);
+}
+
+static void node_forget_counts_every_lookup(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info info = lookup(f, "a");
+
+	lookup(f, "a");
+	lookup(f, "a");
+	node_forget(f->table, info.id, 2);
+	assert_true(is_known(f, info.id));
+	node_forget(f->table, info.id, 1);
+	assert_false(is_known(f, info.id));
+	assert_int_equal(node_count(f->table), 1);
+}
+
+static void node_forget_too_many_or_unknown_is_survived(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info info = lookup(f, "a");
+	AUTO_FD int fd = -1;
+
+	node_forget(f->table, 0, 1);
+	node_forget(f->table, 12345, 1);
+	node_forget(f->table, info.id + (1ULL << 32), 1);
+	node_forget(f->table, UINT64_MAX, 1);
+	assert_true(is_known(f, info.id));
+	node_forget(f->table, info.id, UINT64_MAX);
+	node_forget(f->table, info.id, 1);
+	assert_false(is_known(f, info.id));
+	assert_int_equal(node_open(f->table, info.id, &fd, &info), -ESTALE);
+	assert_int_equal(node_open(f->table, 0, &fd, &info), -ESTALE);
+}
+
+static void node_lookup_slots_are_reused_but_never_ids(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info first = lookup(f, "a");
+	uint64_t last = first.id;
+
+	node_forget(f->table, first.id, 1);
+	for (int i = 0; i < 1000; i++) {
+		struct node_info next = lookup(f, i % 2 ? "a" : "b");
+
+		assert_int_equal((uint32_t)next.id, (uint32_t)first.id);
+		assert_true(next.id > last);
+		assert_false(is_known(f, last));
+		last = next.id;
+		node_forget(f->table, next.id, 1);
+	}
+	assert_int_equal(node_count(f->table), 1);
+	assert_true(f->shared.header->slot_count <= 3);
+}
+
+/* Which of many names are known is random; the table must agree with a plain array. */
+static void node_lookup_random_work_agrees_with_a_model(void **state)
+{
+	enum { NAMES = 300 };
+	struct fixture *f = *state;
+	uint64_t ids[NAMES] = { 0 }, counts[NAMES] = { 0 };
+	unsigned seed = 7, known = 0;
+
+	for (int i = 0; i < 20000; i++) {
+		int k = rand_r(&seed) % NAMES;
+		char name[16];
+
+		snprintf(name, sizeof(name), "n%d", k);
+		if (rand_r(&seed) % 2) {
+			struct node_info info = lookup(f, name);
+
+			if (counts[k]++ == 0) {
+				assert_true(info.id != ids[k]);
+				known++;
+			} else {
+				assert_int_equal(info.id, ids[k]);
+			}
+			ids[k] = info.id;
+		} else if (counts[k] > 0) {
+			uint64_t n = 1 + (uint64_t)rand_r(&seed) % counts[k];
+
+			node_forget(f->table, ids[k], n);
+			counts[k] -= n;
+			known -= counts[k] == 0;
+			assert_int_equal(is_known(f, ids[k]), counts[k] > 0);
+		}
+		assert_int_equal(node_count(f->table), known + 1);
+	}
+}
+
+static void node_lookup_many_entries_are_found(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t *ids = calloc(MANY, sizeof(*ids));
+	struct stat st;
+	AUTO_FD int fd = make_file(f, "a", &st);
+
+	/* By keys that stand for files: so many real ones would take their time. */
+	assert_non_null(ids);
+	for (uint32_t i = 0; i < MANY; i++) {
+		struct tree_key key = { .is_handle = true, .type = 1, .len = 12 };
+
+		memcpy(key.bytes, &i, sizeof(i));
+		assert_int_equal(node_settle_key(f->table, &key, i, NODE_SETTLED), 0);
+		/* Twice is once. */
+		assert_int_equal(node_settle_key(f->table, &key, i, NODE_SETTLED), 0);
+	}
+	assert_int_equal(node_count(f->table), MANY + 1);
+	for (uint32_t slot = 2; slot < MANY + 2; slot++) {
+		struct node_info info;
+
+		assert_int_equal(node_get(f->table, slot, &info), 0);
+		assert_int_equal(info.ino, slot - 2);
+		assert_true(info.flags & NODE_SETTLED);
+	}
+	node_release_settled(f->table, NULL, NULL);
+	assert_int_equal(node_count(f->table), 1);
+	assert_false(is_known(f, 2));
+	free(ids);
+}
+
+static void node_settle_stays_after_forget(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info info = lookup(f, "a"), again;
+
+	settle(f, "a", NODE_SETTLED);
+	node_forget(f->table, info.id, 1);
+	assert_true(is_known(f, info.id));
+	again = lookup(f, "a");
+	assert_int_equal(again.id, info.id);
+	assert_true(again.flags & NODE_SETTLED);
+}
+
+static void node_settle_unknown_makes_a_node(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info info;
+
+	settle(f, "a", NODE_SETTLED);
+	assert_int_equal(node_count(f->table), 2);
+	info = lookup(f, "a");
+	assert_true(info.flags & NODE_SETTLED);
+	assert_int_equal(node_count(f->table), 2);
+}
+
+static void count_marked(void *context, int fd)
+{
+	struct stat st;
+
+	assert_int_equal(tree_stat(fd, &st), 0);
+	++*(int *)context;
+}
+
+static void node_release_settled_frees_what_only_the_run_knew(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info kept = lookup(f, "kept"), info;
+	int marked = 0;
+
+	settle(f, "kept", NODE_SETTLED);
+	settle(f, "gone", NODE_SETTLED);
+	assert_int_equal(node_count(f->table), 3);
+	node_release_settled(f->table, count_marked, &marked);
+	assert_int_equal(marked, 0);
+	assert_int_equal(node_count(f->table), 2);
+	assert_int_equal(node_get(f->table, kept.id, &info), 0);
+	assert_false(info.flags & NODE_SETTLED);
+	node_forget(f->table, kept.id, 1);
+	assert_int_equal(node_count(f->table), 1);
+}
+
+static void node_release_settled_unmarks_the_marked(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info known = lookup(f, "known");
+	int marked = 0;
+
+	settle(f, "known", NODE_SETTLED | NODE_MARKED);
+	settle(f, "plain", NODE_SETTLED);
+	node_release_settled(f->table, count_marked, &marked);
+	assert_int_equal(marked, 1);
+	node_release_settled(f->table, count_marked, &marked);
+	assert_int_equal(marked, 1);
+	assert_true(is_known(f, known.id));
+}
+
+static void node_unlinked_stays_open_until_forgotten(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info info = lookup(f, "a");
+	int before = count_fds();
+	struct stat st;
+	AUTO_FD int fd = make_file(f, "a", &st);
+
+	assert_int_equal(unlinkat(f->dir_fd, "a", 0), 0);
+	assert_int_equal(node_unlinked(f->table, fd, &st), 0);
+	cleanup_fd(&fd);
+	assert_opens(f, info.id, info.ino);
+	node_forget(f->table, info.id, 1);
+	assert_false(is_known(f, info.id));
+	assert_true(count_fds() <= before);
+}
+
+static void node_unlinked_of_a_settled_frees_it(void **state)
+{
+	struct fixture *f = *state;
+	struct stat st;
+	AUTO_FD int fd = make_file(f, "a", &st);
+
+	settle(f, "a", NODE_SETTLED);
+	assert_int_equal(unlinkat(f->dir_fd, "a", 0), 0);
+	assert_int_equal(node_unlinked(f->table, fd, &st), 0);
+	assert_int_equal(node_count(f->table), 1);
+}
+
+/* An inode number that is used again must not inherit what was known of its former owner. */
+static void node_unlinked_another_file_is_another_node(void **state)
+{
+	struct fixture *f = *state;
+
+	for (int i = 0; i < 100; i++) {
+		struct node_info info = lookup(f, "a");
+		struct stat st;
+		AUTO_FD int fd = make_file(f, "a", &st);
+
+		assert_false(info.flags & NODE_SETTLED);
+		settle(f, "a", NODE_SETTLED);
+		assert_int_equal(unlinkat(f->dir_fd, "a", 0), 0);
+		assert_int_equal(node_unlinked(f->table, fd, &st), 0);
+		node_forget(f->table, info.id, 1);
+	}
+	assert_int_equal(node_count(f->table), 1);
+}
+
+static void node_relinked_is_remembered_again(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info info = lookup(f, "a");
+	struct stat st;
+	AUTO_FD int fd = make_file(f, "a", &st);
+
+	settle(f, "a", NODE_SETTLED);
+	assert_int_equal(node_unlinked(f->table, fd, &st), 0);
+	node_relinked(f->table, info.id);
+	node_forget(f->table, info.id, 1);
+	assert_true(is_known(f, info.id));
+	assert_true(lookup(f, "a").flags & NODE_SETTLED);
+}
+
+static void node_open_state_set_counts_opens_and_holds_the_node(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info info = lookup(f, "a"), other = lookup(f, "b");
+	struct node_open_state open_state;
+
+	assert_int_equal(node_opens(f->table), 0);
+	assert_int_equal(node_open_state_get(f->table, info.id, &open_state), 0);
+	assert_int_equal(open_state.nopen, 0);
+	open_state.nopen = 3;
+	open_state.backing_id = 7;
+	open_state.flags |= NODE_PASSTHROUGH | NODE_WRITTEN;
+	assert_int_equal(node_open_state_set(f->table, info.id, &open_state), 0);
+	assert_int_equal(node_opens(f->table), 3);
+	open_state = (struct node_open_state){ .nopen = 2 };
+	assert_int_equal(node_open_state_set(f->table, other.id, &open_state), 0);
+	assert_int_equal(node_opens(f->table), 5);
+
+	node_forget(f->table, info.id, 1);
+	assert_true(is_known(f, info.id));
+	assert_int_equal(node_open_state_get(f->table, info.id, &open_state), 0);
+	assert_int_equal(open_state.backing_id, 7);
+	assert_true(open_state.flags & NODE_WRITTEN);
+	open_state = (struct node_open_state){ .nopen = 0 };
+	assert_int_equal(node_open_state_set(f->table, info.id, &open_state), 0);
+	assert_false(is_known(f, info.id));
+	assert_int_equal(node_opens(f->table), 2);
+	assert_int_equal(node_open_state_get(f->table, info.id, &open_state), -ESTALE);
+	assert_int_equal(node_open_state_set(f->table, info.id, &open_state), -ESTALE);
+}
+
+static void node_open_state_set_other_flags_are_not_its(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info info = lookup(f, "a");
+	struct node_open_state open_state = { .flags = NODE_SETTLED | NODE_UNLINKED };
+
+	settle(f, "a", NODE_MARKED);
+	assert_int_equal(node_open_state_set(f->table, info.id, &open_state), 0);
+	assert_int_equal(node_get(f->table, info.id, &info), 0);
+	assert_true(info.flags & NODE_MARKED);
+	assert_false(info.flags & NODE_SETTLED);
+	assert_false(info.flags & NODE_UNLINKED);
+}
+
+/* Keyed nodes hold a descriptor each, and give it back. */
+static void node_forget_keyed_gives_its_descriptor_back(void **state)
+{
+	enum { FILES = 200 };
+	struct fixture *f = *state;
+	uint64_t ids[FILES];
+	int before = count_fds();
+	char name[16];
+
+	for (int i = 0; i < FILES; i++) {
+		snprintf(name, sizeof(name), "f%d", i);
+		ids[i] = lookup(f, name).id;
+	}
+	assert_int_equal(count_fds(), before + FILES);
+	for (int i = 0; i < FILES; i++)
+		node_forget(f->table, ids[i], 1);
+	assert_int_equal(count_fds(), before);
+	assert_int_equal(node_count(f->table), 1);
+}
+
+static void node_lookup_keyed_without_descriptors_is_an_error(void **state)
+{
+	struct fixture *f = *state;
+	struct stat st;
+	AUTO_FD int fd = make_file(f, "a", &st);
+	struct rlimit before, none;
+	struct node_info info;
+	int r;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	none = before;
+	none.rlim_cur = 1;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	r = node_lookup(f->table, fd, &st, 0, &info);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(r, -EMFILE);
+	assert_int_equal(node_count(f->table), 1);
+	assert_int_equal(node_lookup(f->table, fd, &st, 0, &info), 0);
+}
+
+/* Another server on the same memory: what was known stays known. Handles only: keys need their pins. */
+static void node_table_new_attaches_to_what_was_left(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info first, forgotten;
+	struct node_open_state open_state = { .nopen = 2,
+					      .backing_id = 9,
+					      .flags = NODE_PASSTHROUGH };
+
+	if (!f->tree.has_handles)
+		return;
+	first = lookup(f, "a");
+	lookup(f, "b");
+	forgotten = lookup(f, "c");
+	node_forget(f->table, forgotten.id, 1);
+	settle(f, "b", NODE_SETTLED);
+	assert_int_equal(node_open_state_set(f->table, first.id, &open_state), 0);
+	node_table_free(f->table);
+	open_table(f);
+
+	assert_int_equal(node_count(f->table), 3);
+	assert_int_equal(node_opens(f->table), 2);
+	assert_opens(f, first.id, first.ino);
+	assert_int_equal(lookup(f, "a").id, first.id);
+	assert_true(lookup(f, "b").flags & NODE_SETTLED);
+	assert_false(is_known(f, forgotten.id));
+	assert_true(lookup(f, "c").id > forgotten.id);
+	assert_int_equal(node_open_state_get(f->table, first.id, &open_state), 0);
+	assert_int_equal(open_state.backing_id, 9);
+}
+
+static void node_table_new_slots_that_contradict_are_refused(void **state)
+{
+	struct fixture *f = *state;
+	struct node_table *other = NULL;
+	uint32_t count = f->shared.header->slot_count;
+
+	lookup(f, "a");
+	count = f->shared.header->slot_count;
+	f->shared.header->slot_count = UINT32_MAX;
+	assert_int_equal(node_table_new(&f->shared, &f->tree, 0, &other), -EPROTO);
+	f->shared.header->slot_count = count;
+	f->shared.slots[2].handle_len = NODE_HANDLE_MAX + 1;
+	assert_int_equal(node_table_new(&f->shared, &f->tree, 0, &other), -EPROTO);
+	f->shared.slots[2].handle_len = 8;
+	assert_null(other);
+}
+
+struct worker {
+	struct fixture *f;
+	unsigned seed;
+	uint64_t balance; /* guarded by the inode lock of "shared" */
+	uint64_t *total;
+};
+
+static void *work(void *argument)
+{
+	struct worker *w = argument;
+
+	for (int i = 0; i < 2000; i++) {
+		struct node_info mine, common;
+		char name[32];
+
+		snprintf(name, sizeof(name), "w%u-%d", w->seed, i % 20);
+		mine = lookup(w->f, name);
+		common = lookup(w->f, "common");
+		node_lock(w->f->table, common.ino);
+		++*w->total;
+		node_unlock(w->f->table, common.ino);
+		node_forget(w->f->table, mine.id, 1);
+		node_forget(w->f->table, common.id, 1);
+	}
+	return NULL;
+}
+
+static void node_lookup_from_many_threads_balances(void **state)
+{
+	struct fixture *f = *state;
+	struct worker workers[THREADS];
+	pthread_t threads[THREADS];
+	uint64_t total = 0;
+
+	for (unsigned i = 0; i < THREADS; i++) {
+		workers[i] = (struct worker){ .f = f, .seed = i, .total = &total };
+		assert_int_equal(pthread_create(&threads[i], NULL, work, &workers[i]), 0);
+	}
+	for (int i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(total, THREADS * 2000);
+	assert_int_equal(node_count(f->table), 1);
+}
+
+#define HANDLES(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define KEYED(name)                                                                                \
+	{                                                                                          \
+#name " (keyed)", name, set_up_keyed, tear_down, NULL                              \
+	}
+#define BOTH(name) HANDLES(name), KEYED(name)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BOTH(node_table_new_root_is_node_one),
+		BOTH(node_lookup_again_is_the_same_node),
+		BOTH(node_lookup_hard_link_is_the_same_node),
+		BOTH(node_lookup_one_name_not_excluded_decides),
+		BOTH(node_forget_counts_every_lookup),
+		BOTH(node_forget_too_many_or_unknown_is_survived),
+		BOTH(node_lookup_slots_are_reused_but_never_ids),
+		BOTH(node_lookup_random_work_agrees_with_a_model),
+		HANDLES(node_lookup_many_entries_are_found),
+		BOTH(node_settle_stays_after_forget),
+		BOTH(node_settle_unknown_makes_a_node),
+		BOTH(node_release_settled_frees_what_only_the_run_knew),
+		BOTH(node_release_settled_unmarks_the_marked),
+		BOTH(node_unlinked_stays_open_until_forgotten),
+		BOTH(node_unlinked_of_a_settled_frees_it),
+		BOTH(node_unlinked_another_file_is_another_node),
+		BOTH(node_relinked_is_remembered_again),
+		BOTH(node_open_state_set_counts_opens_and_holds_the_node),
+		BOTH(node_open_state_set_other_flags_are_not_its),
+		KEYED(node_forget_keyed_gives_its_descriptor_back),
+		KEYED(node_lookup_keyed_without_descriptors_is_an_error),
+		HANDLES(node_table_new_attaches_to_what_was_left),
+		BOTH(node_table_new_slots_that_contradict_are_refused),
+		BOTH(node_lookup_from_many_threads_balances),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,358 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <linux/fuse.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "fs/base/cleanup.h"
+#include "fs/base/parse.h"
+#include "fs/request.h"
+
+enum { HEADER = sizeof(struct fuse_in_header), TMPFILE = 51, GROUPS = 32 };
+
+/* A request under construction. */
+struct bytes {
+	unsigned char data[512];
+	size_t len;
+};
+
+static void put(struct bytes *b, const void *data, size_t len)
+{
+	memcpy(b->data + b->len, data, len);
+	b->len += len;
+}
+
+static void put_u32(struct bytes *b, uint32_t value)
+{
+	put(b, &value, sizeof(value));
+}
+
+static struct bytes make(uint32_t opcode)
+{
+	struct fuse_in_header in = { .len = HEADER,
+				     .opcode = opcode,
+				     .unique = 0x1122334455667788,
+				     .nodeid = 77,
+				     .pid = 99 };
+	struct bytes b = { .len = 0 };
+
+	put(&b, &in, sizeof(in));
+	return b;
+}
+
+/* total_extlen lies where older headers have the low half of "padding". */
+static void set_extension_words(struct bytes *b, uint16_t words)
+{
+	memcpy(b->data + HEADER - 4, &words, sizeof(words));
+}
+
+/*
+ * Calls every function on a copy of exactly @len bytes, so that a sanitizer sees each byte too many. The
+ * reply is wiped each time.
+ */
+static void ask_all(const struct bytes *b, size_t len)
+{
+	unsigned char *copy = malloc(len ? len : 1);
+	unsigned char reply[128];
+	uint64_t node;
+	uint32_t pid;
+
+	assert_non_null(copy);
+	memcpy(copy, b->data, len);
+	request_begin(copy, len);
+	(void)request_opens_file(copy, len, &node, &pid);
+	(void)request_unique(copy, len);
+	(void)request_is_init(copy, len);
+	(void)request_supplementary_group();
+	(void)request_kills_acl_sgid();
+	(void)request_kills_write_set_ids();
+	memset(reply, 0, sizeof(reply));
+	(void)request_patch_init_reply(copy, len, reply, sizeof(reply));
+	request_begin(NULL, 0);
+	free(copy);
+}
+
+static gid_t group_of(const struct bytes *b, size_t len)
+{
+	gid_t gid;
+
+	request_begin(b->data, len);
+	gid = request_supplementary_group();
+	request_begin(NULL, 0);
+	return gid;
+}
+
+static void request_opens_file_only_opens_are_told(void **state)
+{
+	(void)state;
+	for (uint32_t opcode = 0; opcode < 64; opcode++) {
+		struct bytes b = make(opcode);
+		uint64_t node = 0;
+		uint32_t pid = 0;
+		bool opens = opcode == FUSE_OPEN || opcode == FUSE_CREATE || opcode == TMPFILE;
+
+		assert_int_equal(request_opens_file(b.data, b.len, &node, &pid), opens);
+		assert_int_equal(node, opens ? 77 : 0);
+		assert_int_equal(pid, opens ? 99 : 0);
+		assert_int_equal(request_is_init(b.data, b.len), opcode == FUSE_INIT);
+		assert_true(request_unique(b.data, b.len) == 0x1122334455667788);
+	}
+}
+
+static void request_opens_file_short_header_is_none(void **state)
+{
+	struct bytes b = make(FUSE_OPEN);
+	uint64_t node;
+	uint32_t pid;
+
+	(void)state;
+	for (size_t len = 0; len < HEADER; len++) {
+		assert_false(request_opens_file(b.data, len, &node, &pid));
+		assert_false(request_is_init(b.data, len));
+		assert_int_equal(request_unique(b.data, len), 0);
+	}
+}
+
+/* A CREATE with a body and a group extension at its end. */
+static struct bytes make_create(uint32_t count, uint32_t group)
+{
+	struct bytes b = make(FUSE_CREATE);
+
+	put(&b, "0123456789abcdefname\0\0\0", 24);
+	put_u32(&b, 16);
+	put_u32(&b, GROUPS);
+	put_u32(&b, count);
+	put_u32(&b, group);
+	set_extension_words(&b, 2);
+	return b;
+}
+
+static void request_supplementary_group_is_found(void **state)
+{
+	struct bytes b = make_create(1, 4242);
+
+	(void)state;
+	assert_int_equal(group_of(&b, b.len), 4242);
+}
+
+static void request_supplementary_group_after_another_extension_is_found(void **state)
+{
+	struct bytes b = make(FUSE_CREATE);
+
+	(void)state;
+	/* A security context of 13 bytes, padded to 16. */
+	put_u32(&b, 13);
+	put_u32(&b, 5);
+	put(&b, "label\0\0\0", 8);
+	put_u32(&b, 16);
+	put_u32(&b, GROUPS);
+	put_u32(&b, 1);
+	put_u32(&b, 4242);
+	set_extension_words(&b, 4);
+	assert_int_equal(group_of(&b, b.len), 4242);
+}
+
+static void request_supplementary_group_none_is_unset(void **state)
+{
+	struct bytes b = make(FUSE_CREATE);
+
+	(void)state;
+	assert_int_equal(group_of(&b, b.len), GID_UNSET);
+	b = make_create(0, 4242);
+	assert_int_equal(group_of(&b, b.len), GID_UNSET);
+	request_begin(NULL, 0);
+	assert_int_equal(request_supplementary_group(), GID_UNSET);
+}
+
+static void request_supplementary_group_bad_lengths_are_unset(void **state)
+{
+	static const uint32_t sizes[] = {
+		0, 1, 7, 8, 15, 17, 24, 0x80000000, 0xfffffff8, 0xffffffff
+	};
+
+	(void)state;
+	/* The extension's own size. */
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		struct bytes b = make_create(1, 4242);
+
+		memcpy(b.data + b.len - 16, &sizes[i], sizeof(sizes[i]));
+		assert_int_equal(group_of(&b, b.len), GID_UNSET);
+		ask_all(&b, b.len);
+	}
+	/* The length of all of them. */
+	for (uint32_t words = 0; words <= 0xffff; words++) {
+		struct bytes b = make_create(1, 4242);
+		gid_t gid;
+
+		set_extension_words(&b, (uint16_t)words);
+		gid = group_of(&b, b.len);
+		assert_int_equal(gid, words == 2 ? 4242 : GID_UNSET);
+	}
+}
+
+static void request_kills_acl_sgid_follows_the_flag(void **state)
+{
+	(void)state;
+	for (uint32_t flag = 0; flag < 4; flag++) {
+		struct bytes b = make(FUSE_SETXATTR);
+
+		put_u32(&b, 1);	   /* size */
+		put_u32(&b, 3);	   /* flags of setxattr(2) */
+		put_u32(&b, flag); /* setxattr_flags */
+		put_u32(&b, 0);
+		put(&b, "name\0v", 6);
+		request_begin(b.data, b.len);
+		assert_int_equal(request_kills_acl_sgid(), flag & 1);
+		assert_false(request_kills_write_set_ids());
+		request_begin(b.data, HEADER + 15);
+		assert_false(request_kills_acl_sgid());
+		request_begin(NULL, 0);
+	}
+}
+
+static void request_kills_write_set_ids_follows_the_flag(void **state)
+{
+	(void)state;
+	for (uint32_t flags = 0; flags < 16; flags++) {
+		struct fuse_write_in in = { .size = 1, .write_flags = flags };
+		struct bytes b = make(FUSE_WRITE);
+
+		put(&b, &in, sizeof(in));
+		put(&b, "x", 1);
+		request_begin(b.data, b.len);
+		assert_int_equal(request_kills_write_set_ids(), (flags & 4) != 0);
+		assert_false(request_kills_acl_sgid());
+		request_begin(b.data, HEADER + sizeof(in) - 1);
+		assert_false(request_kills_write_set_ids());
+		request_begin(NULL, 0);
+	}
+}
+
+static void request_error_reply_is_a_header(void **state)
+{
+	struct fuse_out_header out;
+
+	(void)state;
+	assert_int_equal(request_error_reply(42, ESTALE, &out), sizeof(out));
+	assert_int_equal(out.len, sizeof(out));
+	assert_int_equal(out.error, -ESTALE);
+	assert_int_equal(out.unique, 42);
+}
+
+/* Offsets are the protocol's: flags2 of an INIT request lies behind its flags. */
+static struct bytes make_init(uint32_t flags, uint32_t flags2)
+{
+	struct bytes b = make(FUSE_INIT);
+
+	put_u32(&b, 7);
+	put_u32(&b, 44);
+	put_u32(&b, 65536);
+	put_u32(&b, flags);
+	put_u32(&b, flags2);
+	for (int i = 0; i < 11; i++)
+		put_u32(&b, 0);
+	return b;
+}
+
+static struct bytes make_init_reply(uint32_t flags, uint32_t flags2)
+{
+	struct bytes b = { .len = 0 };
+
+	for (int i = 0; i < 7; i++)
+		put_u32(&b, 1);
+	put_u32(&b, flags); /* 16 + 12 */
+	for (int i = 0; i < 4; i++)
+		put_u32(&b, 1);
+	put_u32(&b, flags2); /* 16 + 32 */
+	for (int i = 0; i < 7; i++)
+		put_u32(&b, 1);
+	return b;
+}
+
+static void request_patch_init_reply_offered_is_added(void **state)
+{
+	const uint32_t ext = 1U << 30, supp_group = 1U << 2;
+	struct bytes request = make_init(ext, supp_group | 1);
+	struct bytes reply = make_init_reply(0x10, 0x8),
+		     wanted = make_init_reply(0x10 | ext, 0x8 | supp_group);
+
+	(void)state;
+	assert_true(request_patch_init_reply(request.data, request.len, reply.data, reply.len));
+	assert_memory_equal(reply.data, wanted.data, reply.len);
+}
+
+static void request_patch_init_reply_not_offered_is_not_added(void **state)
+{
+	const uint32_t ext = 1U << 30;
+	struct bytes request = make_init(ext, 1), reply = make_init_reply(0x10, 0x8);
+
+	(void)state;
+	assert_true(request_patch_init_reply(request.data, request.len, reply.data, reply.len));
+	assert_memory_equal(reply.data, make_init_reply(0x10 | ext, 0x8).data, reply.len);
+	/* Without INIT_EXT the second word means nothing. */
+	request = make_init(0, 0xffffffff);
+	reply = make_init_reply(0x10, 0x8);
+	assert_true(request_patch_init_reply(request.data, request.len, reply.data, reply.len));
+	assert_memory_equal(reply.data, make_init_reply(0x10, 0x8).data, reply.len);
+}
+
+static void request_patch_init_reply_short_is_refused_or_left(void **state)
+{
+	struct bytes request = make_init(1U << 30, 1U << 2), reply = make_init_reply(0x10, 0x8);
+
+	(void)state;
+	for (size_t len = 0; len < 16 + 32 + 4; len++)
+		assert_false(request_patch_init_reply(request.data, request.len, reply.data, len));
+	/* An old kernel's request: shorter, nothing to add. */
+	assert_true(request_patch_init_reply(request.data, HEADER + 16, reply.data, reply.len));
+	assert_memory_equal(reply.data, make_init_reply(0x10, 0x8).data, reply.len);
+}
+
+/* Every opcode cut at every byte, and random bytes: nothing is read outside (sanitizers are the judge). */
+static void request_any_bytes_are_survived(void **state)
+{
+	unsigned seed = 1;
+
+	(void)state;
+	for (uint32_t opcode = 0; opcode < 64; opcode++) {
+		struct bytes b = make_create(1, 4242);
+
+		memcpy(b.data + 4, &opcode, sizeof(opcode));
+		for (size_t len = 0; len <= b.len; len++)
+			ask_all(&b, len);
+	}
+	for (int i = 0; i < 200000; i++) {
+		struct bytes b = make_create(1, 4242);
+
+		for (int flips = 0; flips < 4; flips++)
+			b.data[(size_t)rand_r(&seed) % b.len] = (unsigned char)rand_r(&seed);
+		ask_all(&b, (size_t)rand_r(&seed) % (b.len + 1));
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(request_opens_file_only_opens_are_told),
+		cmocka_unit_test(request_opens_file_short_header_is_none),
+		cmocka_unit_test(request_supplementary_group_is_found),
+		cmocka_unit_test(request_supplementary_group_after_another_extension_is_found),
+		cmocka_unit_test(request_supplementary_group_none_is_unset),
+		cmocka_unit_test(request_supplementary_group_bad_lengths_are_unset),
+		cmocka_unit_test(request_kills_acl_sgid_follows_the_flag),
+		cmocka_unit_test(request_kills_write_set_ids_follows_the_flag),
+		cmocka_unit_test(request_error_reply_is_a_header),
+		cmocka_unit_test(request_patch_init_reply_offered_is_added),
+		cmocka_unit_test(request_patch_init_reply_not_offered_is_not_added),
+		cmocka_unit_test(request_patch_init_reply_short_is_refused_or_left),
+		cmocka_unit_test(request_any_bytes_are_survived),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

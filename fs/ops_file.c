@@ -46,7 +46,8 @@ static int truncate_opened(struct overlay *ov, const struct node_info *node, int
 	}
 	if (fi->kill_suidgid)
 		r = ops_drop_set_ids(ov, node, fd, caller, true);
-	if (r == 0 && (fi->flags & O_ACCMODE) == O_RDONLY) {
+	if (r == 0 && (fi->flags & O_ACCMODE) != O_WRONLY &&
+	    (fi->flags & O_ACCMODE) != O_RDWR) {
 		r = tree_reopen(fd, st->st_mode, O_WRONLY, &writable);
 		file = writable;
 	}

@@ -1,0 +1,105 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Needs root and /dev/fuse.
+#
+# Everything that takes set-ID bits away, by everybody who may do it, on every kind of set-ID file: the
+# overlay with all pending against an eagerly changed copy on the native file system.
+# shellcheck disable=SC2317 # functions are called through check
+# shellcheck source=tests/integ/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_root
+need_fuse
+need_tools setpriv mkfs.ext4
+start_test
+
+gid=4242
+modes=(4777 2777 6777 6766 2666 6755 2755 7777 0777)
+operations=(write append pwrite mmap truncate ftruncate open-trunc creat fallocate punch copy-range
+	chown-none lchown-none fchown-none chown-group chmod-same touch)
+
+# uid, gid and further groups of who tries: root, the owner outside the group, the owner inside it, a
+# stranger inside it, a stranger outside it.
+users=('0 0 -' '1000 1000 -' "1000 1000 $gid" "1001 1001 $gid" '1002 1002 -')
+
+make_files() {
+	local dir=$1 mode operation user name
+
+	mkdir -p "$dir"
+	for user in "${!users[@]}"; do
+		for operation in "${operations[@]}"; do
+			for mode in "${modes[@]}"; do
+				name=$dir/$user-$operation-$mode
+				printf 'some content\n' >"$name"
+				chown 1000:1000 "$name"
+				chmod "$mode" "$name"
+			done
+		done
+		for operation in chown-none lchown-none fchown-none chown-group chmod-same touch; do
+			for mode in 2777 6777 7777; do
+				mkdir "$dir/$user-$operation-$mode.d"
+				chown 1000:1000 "$dir/$user-$operation-$mode.d"
+				chmod "$mode" "$dir/$user-$operation-$mode.d"
+			done
+		done
+	done
+}
+
+# Does to every file what its name says, and writes down what came of it.
+try_all() {
+	local dir=$1 name user operation uid own groups result
+
+	for name in "$dir"/*; do
+		name=${name##*/}
+		user=${name%%-*}
+		operation=${name#*-}
+		operation=${operation%-*}
+		read -r uid own groups <<<"${users[$user]}"
+		[ "$groups" != - ] || groups=
+		result=$(as "$uid" "$own" "$groups" "$helpers/setid" "$operation" "$dir/$name" || true)
+		printf '%s (uid %s, groups %s %s): %s %s\n' "$name" "$uid" "$own" "$groups" \
+			"$(stat -c '%a %g %s' "$dir/$name")" "$result"
+	done
+}
+
+# After a write by somebody else than root nothing may be set-user-ID, nor set-group-ID and executable.
+no_set_ids() {
+	local operation='(write|append|pwrite|truncate|ftruncate|open-trunc|creat|fallocate|punch|copy-range)'
+	local bad
+
+	bad=$(grep -E "^[1-4]-$operation-[0-9]+ .*: ([4567][0-7]{3}|[2367][0-7][1357][0-7]) [0-9]+ [0-9]+ \$" "$1" ||
+		true)
+	[ -z "$bad" ] && return
+	printf '%s\n' "$bad" | head -n 10 | sed 's/^/#  still set-ID: /'
+	return 1
+}
+
+# What converging left of the modes that the operations left.
+modes_of() {
+	(cd "$1" && stat -c '%n %a' -- *)
+}
+
+try_on() {
+	local type=$1 volume=$scratch/$1
+
+	make_volume "$type" "$type"
+	mkdir "$volume/lower" "$volume/eager" "$volume/target"
+	make_files "$volume/lower"
+	make_files "$volume/eager"
+	"$helpers/tree" apply "$volume/eager" "$gid"
+	overlay "$type" "$volume/lower" "$volume/target" "gid=$gid" paused
+	try_all "$volume/eager" >"$scratch/wanted"
+	try_all "$volume/target" >"$scratch/got"
+	check "$type: set-ID bits go as on the native file system" \
+		same_files "$scratch/wanted" "$scratch/got"
+	check "$type: nobody keeps them after a write" no_set_ids "$scratch/got"
+	modes_of "$volume/target" >"$scratch/before"
+	check "$type: converges to native" turns_native "$type" resume
+	check_same "$type: is native" "$type" "$(type_at "$volume/target")"
+	modes_of "$volume/lower" >"$scratch/after"
+	check "$type: none comes back by converging" same_files "$scratch/before" "$scratch/after"
+	umount "$volume/target"
+}
+
+try_on tmpfs
+try_on ext4
+end_test

@@ -1,0 +1,165 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Needs root (to become an ordinary user with a range of ids), /dev/fuse, and user namespaces.
+#
+# The overlay as an ordinary user has it, in a user namespace: with a range of ids, and with a single one.
+# The user, his ranges and a /dev/fuse that he may open exist in a mount namespace of the test's own only.
+# shellcheck disable=SC2317 # functions are called through check
+# shellcheck disable=SC2016 # scripts for other shells
+# shellcheck source=tests/integ/lib.sh
+. "$(dirname "$0")/lib.sh"
+
+member() {
+	as 1500 1500 4242 "$@"
+}
+
+compare() {
+	"$helpers/tree" dump "$2" >"$scratch/got"
+	check "$1" same_files "$scratch/wanted" "$scratch/got"
+}
+
+inside() {
+	local lower=$scratch/lower target=$scratch/target deep
+
+	start_test
+	lower=$scratch/lower target=$scratch/target
+	mkdir "$target" "$scratch/eager" "$lower"
+	mkdir -p "$lower/a/b/c"
+	printf 'content\n' | tee "$lower/a/b/c/file" "$lower/a/kept" "$lower/a/log" >"$lower/a/mapped"
+	truncate -s 8192 "$lower/a/mapped"
+	printf 'foreign\n' >"$lower/a/foreign"
+	chown -R 1000:1000 "$lower"
+	chown 1700:1700 "$lower/a/foreign"
+	chmod -R go-rwx "$lower"
+
+	check 'mounts' overlay main "$lower" "$target" gid=4242 paused
+	cat "$target/a/kept" >/dev/null
+	check_same 'data goes through the page cache' cached "$(keeper main get data_path)"
+	check_same 'shows the group' 1000:4242:660 "$(attributes "$target/a/b/c/file")"
+	check_same 'and set-group-ID' 1000:4242:2770 "$(attributes "$target/a/b")"
+	check_same 'writes nothing' 1000:1000:600 "$(attributes "$lower/a/b/c/file")"
+	deep=$target/a/b/c
+	check_same 'a member reads' content "$(member cat "$deep/file")"
+	check 'writes' member sh -c 'echo more >>"$1"' _ "$deep/file"
+	check_same 'and it is there' 'content more' "$(tr '\n' ' ' <"$deep/file" | sed 's/ $//')"
+	check_same 'below, too' 'content more' \
+		"$(tr '\n' ' ' <"$lower/a/b/c/file" | sed 's/ $//')"
+	check 'creates' member sh -c 'umask 022; echo new >"$1"' _ "$deep/new"
+	check_same 'with the group' 1500:4242:644 "$(attributes "$deep/new")"
+	check 'makes directories' member mkdir "$deep/dir"
+	check_same 'with the group and set-group-ID' 1500:4242:2755 "$(attributes "$deep/dir")"
+	check 'renames' member mv "$deep/file" "$deep/dir/renamed"
+	check 'links' member ln "$deep/new" "$deep/hard"
+	check 'deletes' member rm "$deep/hard"
+	check 'truncates' member truncate -s 3 "$deep/new"
+	check_same 'to the length asked for' 3 "$(stat -c %s "$deep/new")"
+	check_fails 'a stranger is refused' as 1600 1600 '' cat "$target/a/kept"
+	check 'sets extended attributes' member setfattr -n user.name -v value "$deep/new"
+	check_same 'reads them' value "$(getfattr --only-values --absolute-names -n user.name "$deep/new")"
+	check 'sets ACLs' member setfacl -m u:1600:r "$deep/new"
+	check 'a chmod by the owner' as 1000 1000 '' chmod 600 "$target/a/kept"
+	check 'a chown' chown 1700 "$target/a/log"
+	check 'maps' "$helpers/setid" mmap "$target/a/mapped"
+	check_same 'and the store arrives' m "$(head -c 1 "$lower/a/mapped")"
+	check 'hands off' turns_native main resume
+	check_same 'the overlay is gone' "$(stat -f -c %T "$lower")" "$(stat -f -c %T "$target")"
+	check_same 'a chmod is kept' 1000:4242:600 "$(attributes "$target/a/kept")"
+	check_same 'a chown is kept' 1700:4242:660 "$(attributes "$target/a/log")"
+	check_same 'files of other owners too are converged' 1700:4242:660 "$(attributes "$target/a/foreign")"
+	check_same 'all else is converged' 1000:4242:2770 "$(attributes "$lower/a/b/c")"
+	check 'unmounts' umount "$target"
+	check 'no process stays' no_process_stays
+
+	mount -t tmpfs -o mode=755 tmpfs "$scratch/eager"
+	lower=$scratch/eager/lower
+	mkdir "$lower" "$scratch/eager/eager"
+	"$helpers/tree" make "$lower"
+	"$helpers/tree" copy "$lower" "$scratch/eager/eager"
+	"$helpers/tree" apply "$scratch/eager/eager" 4242
+	"$helpers/tree" dump "$scratch/eager/eager" >"$scratch/wanted"
+	check 'mounts a large tree' overlay large "$lower" "$target" gid=4242 paused
+	compare 'the presented tree equals the eager copy' "$target"
+	check 'hands off' turns_native large resume
+	compare 'the converged tree equals the eager copy' "$lower"
+	compare 'the native tree equals the eager copy' "$target"
+	umount "$target"
+	umount "$scratch/eager"
+	end_test
+}
+
+inside_single() {
+	local target
+
+	start_test
+	target=$scratch/target
+	mkdir -m 750 "$target" "$scratch/lower"
+	printf 'content\n' >"$scratch/lower/file"
+	overlay other "$scratch/lower" "$target" gid=4242 >"$scratch/out" 2>&1 || true
+	check 'a group that is not mapped is refused by name' grep -q '4242.*not mapped' "$scratch/out"
+	check 'with one line' same 1 "$(wc -l <"$scratch/out")"
+	check 'and nothing is mounted' no_mount_stays "$target"
+	check 'the mapped group mounts' overlay main "$scratch/lower" "$target" gid=0 paused
+	check_same 'is shown' 0:0:2770 "$(attributes "$target")"
+	check 'can be written' sh -c 'echo more >>"$1"' _ "$target/file"
+	check_same 'and read' 'content more' "$(tr '\n' ' ' <"$target/file" | sed 's/ $//')"
+	check 'hands off' turns_native main resume
+	check_same 'is real' 0:0:664 "$(attributes "$scratch/lower/file")"
+	check 'unmounts' umount "$target"
+	end_test
+}
+
+case ${1:-} in
+inside | inside_single)
+	"$1"
+	;;
+esac
+
+need_root
+need_fuse
+need_tools unshare setpriv newuidmap newgidmap setfattr getfattr setfacl
+unshare -Ur true 2>/dev/null || skip 'needs user namespaces'
+start_test
+
+uid=54321
+mkdir "$scratch/etc" "$scratch/bin" "$scratch/tests" "$scratch/tests/helpers" "$scratch/tmp"
+for file in subuid subgid; do
+	printf 'fsgroupfs-test:300000:65536\n' >"$scratch/etc/$file"
+done
+{
+	cat /etc/passwd
+	printf 'fsgroupfs-test:x:%d:%d::/:/bin/sh\n' "$uid" "$uid"
+} >"$scratch/etc/passwd"
+for file in subuid subgid; do
+	[ -e "/etc/$file" ] || : >"/etc/$file"
+done
+mknod -m 666 "$scratch/etc/fuse" c 10 229
+# Where an ordinary user can reach them, whatever the directories above the repository allow.
+cp "$fsgroupfs" "$scratch/bin"
+cp "$helpers"/* "$scratch/tests/helpers"
+cp "$(dirname "$0")/lib.sh" "$0" "$scratch/tests"
+chown "$uid:$uid" "$scratch/tmp"
+
+as_user() {
+	unshare -m bash -c '
+		set -e
+		for file in passwd subuid subgid; do
+			mount --bind "$0/etc/$file" "/etc/$file"
+		done
+		mount --bind "$0/etc/fuse" /dev/fuse
+		cd /
+		exec setpriv --reuid "$1" --regid "$1" --clear-groups --inh-caps=-all \
+			env HOME=/ TMPDIR="$0/tmp" BIN="$0/bin" TESTBIN="$0/tests" "${@:2}"' \
+		"$scratch" "$uid" "$@"
+}
+
+if ! as_user unshare --map-auto -Urm true 2>"$scratch/err"; then
+	skip "needs a range of ids in a user namespace: $(head -n 1 "$scratch/err")"
+fi
+echo '# with a range of ids'
+check 'in a user namespace with a range of ids' \
+	as_user unshare --map-auto -Urm "$scratch/tests/$(basename "$0")" inside
+echo '# with a single id'
+check 'in a user namespace with a single id' \
+	as_user unshare -Urm "$scratch/tests/$(basename "$0")" inside_single
+check_same 'nothing is left behind' '' "$(ls "$scratch/tmp")"
+end_test

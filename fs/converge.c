@@ -217,11 +217,12 @@ static void converge_entry(struct converger *c, const struct walk *w, const char
 		atomic_fetch_add(&h->excluded, 1);
 		return;
 	}
-	/* Most files of most runs are right already: one stat, no lock, no handle. */
 	if (present_is_right(&c->run->options->rule, st)) {
 		atomic_fetch_add(&h->correct, 1);
 		return;
 	}
+	/* What a user is making this moment is not pending, though the table does not know it yet. */
+	run_creation_wait(c->run);
 	r = converge_inode(c, fd, st->st_ino, exclude, is_root, &node);
 	if (r == APPLY_RIGHT) {
 		atomic_fetch_add(&h->correct, 1);
@@ -339,6 +340,27 @@ static int frame_next(struct converger *c, struct frame *f, struct linux_dirent6
 	return 1;
 }
 
+/*
+ * Most files of most runs are right already: one stat, no descriptor, no lock. Directories are walked
+ * whatever they look like.
+ */
+static bool is_settled_by_sight(struct converger *c, const struct frame *f, const char *name,
+				const struct stat *st)
+{
+	struct shared_header *h = header(c);
+	const struct exclude *exclude = c->run->options->exclude;
+
+	if (S_ISDIR(st->st_mode) || !present_is_right(&c->run->options->rule, st))
+		return false;
+	atomic_fetch_add(&h->seen, 1);
+	if (!exclude_is_empty(exclude) &&
+	    exclude_child(exclude, f->exclude, name, false) & EXCLUDE_MATCHED)
+		atomic_fetch_add(&h->excluded, 1);
+	else
+		atomic_fetch_add(&h->correct, 1);
+	return true;
+}
+
 static void visit(struct converger *c, struct walk *w, const char *entry_name)
 {
 	struct frame *f = &w->frames[w->depth - 1];
@@ -353,6 +375,10 @@ static void visit(struct converger *c, struct walk *w, const char *entry_name)
 	/* walk_push() may free the buffer that the entry lies in. */
 	strcpy(name, entry_name);
 	r = frame_reopen(c, f);
+	if (r == 0)
+		r = tree_stat_entry(f->fd, name, &st);
+	if (r == 0 && is_settled_by_sight(c, f, name, &st))
+		return;
 	if (r == 0)
 		r = tree_pin(f->fd, name, &fd, &st);
 	if (r == -ENOENT)

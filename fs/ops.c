@@ -74,27 +74,38 @@ void ops_reply_entry(fuse_req_t req, const struct fuse_entry_param *entry)
 		node_forget(ov->nodes, ino, 1);
 }
 
+mode_t ops_lost_set_ids(const struct stat *shown, const struct caller *caller)
+{
+	mode_t mode = shown->st_mode, lost = mode & S_ISUID;
+
+	if (S_ISDIR(mode) || S_ISLNK(mode))
+		return 0;
+	if (mode & S_ISGID && (mode & S_IXGRP || (!caller_is_in_group(caller, shown->st_gid) &&
+						  !caller_has_capability(caller, CAP_FSETID))))
+		lost |= S_ISGID;
+	return lost;
+}
+
+bool ops_may_lose_set_ids(const struct stat *shown, mode_t lost, const struct caller *caller)
+{
+	return !lost || caller->uid == shown->st_uid || caller_has_capability(caller, CAP_FOWNER);
+}
+
 int ops_drop_set_ids(struct overlay *ov, const struct node_info *node, int fd,
 		     const struct caller *caller, bool is_write)
 {
 	char path[TREE_FD_PATH_MAX];
 	struct stat real, shown;
-	mode_t drop = 0;
+	mode_t drop;
 	int r;
 
 	node_lock(ov->nodes, node->ino);
 	r = tree_stat(fd, &real);
-	if (r == 0 && S_ISREG(real.st_mode)) {
+	if (r == 0) {
 		shown = real;
 		run_show(&ov->run, node, fd, &shown);
-		drop = real.st_mode & S_ISUID;
-		/* As the kernel's setattr_should_drop_sgid(): root's chown(-1, -1) comes here too. */
-		if (real.st_mode & S_ISGID &&
-		    (real.st_mode & S_IXGRP || (!caller_is_in_group(caller, shown.st_gid) &&
-						!caller_has_capability(caller, CAP_FSETID))))
-			drop |= S_ISGID;
-		if (drop && !is_write && caller->uid != real.st_uid &&
-		    !caller_has_capability(caller, CAP_FOWNER))
+		drop = ops_lost_set_ids(&shown, caller);
+		if (!is_write && !ops_may_lose_set_ids(&shown, drop, caller))
 			r = -EPERM;
 		else if (drop && chmod(tree_fd_path(fd, path), real.st_mode & 07777 & ~drop) < 0)
 			r = -errno;

@@ -91,6 +91,15 @@ int ops_entry(struct overlay *ov, int fd, const struct stat *st, uint64_t exclud
 void ops_reply_entry(fuse_req_t req, const struct fuse_entry_param *entry);
 
 /*
+ * ops_lost_set_ids: the set-ID bits that a write or chown(2) by @caller takes from a file that is shown like
+ * this: set-user-ID, and set-group-ID if the group may execute, or the caller is neither in the group nor
+ * has CAP_FSETID (the kernel's setattr_should_drop_sgid). ops_may_lose_set_ids: chown(2) by somebody
+ * who is neither owner nor has CAP_FOWNER fails where it would take bits.
+ */
+mode_t ops_lost_set_ids(const struct stat *shown, const struct caller *caller);
+bool ops_may_lose_set_ids(const struct stat *shown, mode_t lost, const struct caller *caller);
+
+/*
  * ops_drop_set_ids: what a write does to set-ID bits (FUSE_HANDLE_KILLPRIV_V2 leaves it to us): set-user-ID goes,
  * set-group-ID goes if the group may execute or the caller is not in the group as shown. Only for
  * regular files. Locks the inode.

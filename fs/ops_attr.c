@@ -71,13 +71,19 @@ void ops_statx(fuse_req_t req, fuse_ino_t ino, int flags, int mask, struct fuse_
  * An empty SETATTR. For a regular file the kernel tells us that a write, an fallocate or a chown(-1, -1)
  * takes the set-ID bits away, and leaves it to us to do so (FUSE_HANDLE_KILLPRIV_V2 with passthrough:
  * the write itself runs with our credentials and keeps them). A file that nobody had open for writing
- * was not written to. For other types it is a chown(-1, -1): only ctime changes.
+ * was not written to. For other types it is a chown(-1, -1). Its change of ctime comes with a chown(-1, -1)
+ * of ours, which no longer has bits to take.
+ *
+ * What cannot be told apart: somebody with CAP_FSETID writes to a file with set-ID bits and capabilities
+ * (the kernel took those: the bits would stay), or calls chown(-1, -1) (they go). They go.
  */
 static int set_nothing(struct overlay *ov, const struct node_info *node, int fd,
 		       const struct stat *st, const struct caller *caller)
 {
-	if (S_ISREG(st->st_mode))
-		return ops_drop_set_ids(ov, node, fd, caller, node->flags & NODE_WRITER);
+	int r = ops_drop_set_ids(ov, node, fd, caller, node->flags & NODE_WRITER);
+
+	if (r < 0)
+		return r;
 	if (fchownat(fd, "", (uid_t)-1, (gid_t)-1, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	return 0;
@@ -90,6 +96,7 @@ static int set_owner(int fd, const struct stat *shown, const struct stat *attr, 
 	char path[TREE_FD_PATH_MAX];
 	uid_t uid = to_set & FUSE_SET_ATTR_UID ? attr->st_uid : (uid_t)-1;
 	gid_t gid = to_set & FUSE_SET_ATTR_GID ? attr->st_gid : (gid_t)-1;
+	mode_t lost = ops_lost_set_ids(shown, caller);
 	struct stat now;
 	int r;
 
@@ -99,11 +106,10 @@ static int set_owner(int fd, const struct stat *shown, const struct stat *attr, 
 	 * The lower file system took the set-ID bits with our capabilities, which keep S_ISGID without
 	 * group-execute; the kernel takes that too from a caller outside the group without CAP_FSETID.
 	 */
-	if (!S_ISREG(shown->st_mode))
+	if (!(lost & S_ISGID))
 		return 0;
 	r = tree_stat(fd, &now);
-	if (r < 0 || !(now.st_mode & S_ISGID) || caller_is_in_group(caller, shown->st_gid) ||
-	    caller_has_capability(caller, CAP_FSETID))
+	if (r < 0 || !(now.st_mode & S_ISGID))
 		return r;
 	return chmod(tree_fd_path(fd, path), now.st_mode & 07777 & ~(mode_t)S_ISGID) < 0 ? -errno : 0;
 }
@@ -127,6 +133,11 @@ static int set_ownership(struct overlay *ov, struct node_info *node, int fd,
 	if (r == 0) {
 		shown = real;
 		run_show(&ov->run, node, fd, &shown);
+		if (to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID) &&
+		    !ops_may_lose_set_ids(&shown, ops_lost_set_ids(&shown, caller), caller))
+			r = -EPERM;
+	}
+	if (r == 0) {
 		if (ov->options->ownership == OWNERSHIP_VIRTUAL &&
 		    run_is_pending(&ov->run, node, fd, &real)) {
 			mode_t mask = present_mask(rule, real.st_mode);

@@ -21,8 +21,12 @@ static int pin_entry(int dir_fd, const struct node_info *dir, const char *name, 
 			*ret_fd = take_fd(&fd);
 		return r;
 	}
-	if (strcmp(name, "..") != 0 && !tree_name_is_valid(name))
-		return -EINVAL;
+	if (strcmp(name, "..") != 0) {
+		int r = tree_name_check(name);
+
+		if (r < 0)
+			return r;
+	}
 	return tree_pin(dir_fd, name, ret_fd, ret_st);
 }
 

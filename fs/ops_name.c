@@ -34,8 +34,9 @@ static int creation_begin(fuse_req_t req, fuse_ino_t parent, const char *name,
 	struct creation new = { .ov = ops_overlay(req), .dir_fd = -1, .name = name };
 	int r;
 
-	if (name && !tree_name_is_valid(name))
-		return strlen(name) > TREE_NAME_MAX ? -ENAMETOOLONG : -EINVAL;
+	r = name ? tree_name_check(name) : 0;
+	if (r < 0)
+		return r;
 	ops_caller(req, &new.caller);
 	r = node_open(new.ov->nodes, parent, &new.dir_fd, &new.dir);
 	if (r == 0)
@@ -76,6 +77,8 @@ static mode_t allowed_mode(const struct creation *new, mode_t mode)
 static int adjust(const struct creation *new, int fd, mode_t wanted, struct stat *io_st)
 {
 	bool wants_sgid = S_ISDIR(io_st->st_mode) && new->inherits;
+	bool has_equal_times = io_st->st_mtim.tv_sec == io_st->st_ctim.tv_sec &&
+			       io_st->st_mtim.tv_nsec == io_st->st_ctim.tv_nsec;
 	char path[TREE_FD_PATH_MAX];
 	mode_t mode = io_st->st_mode;
 
@@ -95,8 +98,8 @@ static int adjust(const struct creation *new, int fd, mode_t wanted, struct stat
 	if (wants_sgid && !(mode & S_ISGID) &&
 	    chmod(tree_fd_path(fd, path), (mode & 07777) | S_ISGID) < 0)
 		return -errno;
-	/* The three times of what was just made are equal. */
-	if (utimensat(fd, "", NULL, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+	/* Where the times of what was just made are equal, they still are. */
+	if (has_equal_times && utimensat(fd, "", NULL, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	return tree_stat(fd, io_st);
 }
@@ -144,6 +147,7 @@ static void make_named(fuse_req_t req, fuse_ino_t parent, const char *name, mode
 	}
 	dir_fd = new.dir_fd;
 	mode = allowed_mode(&new, mode);
+	run_creation_begin(&new.ov->run);
 	caller_enter(&new.caller, new.gid);
 	if (link_target)
 		r = symlinkat(link_target, dir_fd, name);
@@ -157,6 +161,7 @@ static void make_named(fuse_req_t req, fuse_ino_t parent, const char *name, mode
 		r = tree_pin(dir_fd, name, &fd, &st);
 	if (r == 0)
 		r = creation_finish(&new, fd, mode, &st, &entry);
+	run_creation_end(&new.ov->run);
 	if (r < 0)
 		ops_reply_error(req, op, parent, r);
 	else
@@ -221,6 +226,7 @@ void ops_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode
 	}
 	dir_fd = new.dir_fd;
 	mode = allowed_mode(&new, S_IFREG | (mode & 07777));
+	run_creation_begin(&new.ov->run);
 	caller_enter(&new.caller, new.gid);
 	file = openat(dir_fd, name,
 		      (fi->flags & CREATE_FLAGS) | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
@@ -237,6 +243,7 @@ void ops_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode
 		r = tree_stat(file, &st);
 	if (r == 0)
 		r = creation_finish(&new, file, mode, &st, &entry);
+	run_creation_end(&new.ov->run);
 	if (r < 0)
 		ops_reply_error(req, "create", parent, r);
 	else
@@ -290,8 +297,10 @@ void ops_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const char 
 	struct node_info node, dir;
 	uint64_t exclude = 0;
 	struct stat st;
-	int r = tree_name_is_valid(new_name) ? node_open(ov->nodes, ino, &fd, &node) : -EINVAL;
+	int r = tree_name_check(new_name);
 
+	if (r == 0)
+		r = node_open(ov->nodes, ino, &fd, &node);
 	if (r == 0)
 		r = node_open(ov->nodes, new_parent, &dir_fd, &dir);
 	/* Through the descriptor's path: it also finds files without a name, and needs no capability. */
@@ -333,8 +342,10 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent, const char *name, int
 	AUTO_FD int victim = -1;
 	struct node_info dir;
 	struct stat st;
-	int r = tree_name_is_valid(name) ? node_open(ov->nodes, parent, &dir_fd, &dir) : -EINVAL;
+	int r = tree_name_check(name);
 
+	if (r == 0)
+		r = node_open(ov->nodes, parent, &dir_fd, &dir);
 	if (r == 0)
 		r = tree_pin(dir_fd, name, &victim, &st);
 	if (r == 0 && unlinkat(dir_fd, name, flags) < 0)
@@ -385,8 +396,10 @@ void ops_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t 
 	AUTO_FD int victim = -1;
 	struct node_info dir, new_dir;
 	struct stat st;
-	int r = tree_name_is_valid(name) && tree_name_is_valid(new_name) ? 0 : -EINVAL;
+	int r = tree_name_check(name);
 
+	if (r == 0)
+		r = tree_name_check(new_name);
 	if (r == 0)
 		r = node_open(ov->nodes, parent, &dir_fd, &dir);
 	if (r == 0)

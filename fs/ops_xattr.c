@@ -138,10 +138,11 @@ static int change(fuse_req_t req, fuse_ino_t ino, const char *name, const char *
 		return r;
 	node_lock(ov->nodes, node.ino);
 	r = tree_stat(fd, &st);
-	if (r == 0 && is_acl)
+	tree_fd_path(fd, path);
+	/* To remove what is not there changes nothing. */
+	if (r == 0 && is_acl && (!remove || getxattr(path, name, NULL, 0) >= 0))
 		r = run_settle_changed(&ov->run, &node, fd, &st);
 	if (r == 0) {
-		tree_fd_path(fd, path);
 		r = remove ? removexattr(path, name) : setxattr(path, name, value, size, flags);
 		r = r < 0 ? -errno : 0;
 	}

@@ -103,6 +103,17 @@ static int begin(struct run *run)
 	return 0;
 }
 
+/* Users who create without pause must not hold the walker up for ever. */
+static void init_creating(pthread_rwlock_t *ret_lock)
+{
+	pthread_rwlockattr_t attr;
+
+	pthread_rwlockattr_init(&attr);
+	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+	pthread_rwlock_init(ret_lock, &attr);
+	pthread_rwlockattr_destroy(&attr);
+}
+
 int run_start(struct run *ret_run, const struct overlay_options *options, struct shared *shared,
 	      const struct tree *tree, struct node_table *nodes)
 {
@@ -133,7 +144,24 @@ int run_start(struct run *ret_run, const struct overlay_options *options, struct
 			return r;
 	}
 	*ret_run = run;
+	init_creating(&ret_run->creating);
 	return 0;
+}
+
+void run_creation_begin(struct run *run)
+{
+	pthread_rwlock_rdlock(&run->creating);
+}
+
+void run_creation_end(struct run *run)
+{
+	pthread_rwlock_unlock(&run->creating);
+}
+
+void run_creation_wait(struct run *run)
+{
+	pthread_rwlock_wrlock(&run->creating);
+	pthread_rwlock_unlock(&run->creating);
 }
 
 bool run_is_over(const struct run *run)

@@ -37,6 +37,7 @@ struct run {
 	struct timespec epoch; /* of the file system's clock; all zero: unknown */
 	int journal_fd;	       /* borrowed; -1: none */
 	pthread_mutex_t journal_lock;
+	pthread_rwlock_t creating; /* see run_creation_begin */
 };
 
 /*
@@ -59,6 +60,16 @@ bool run_is_pending(struct run *run, const struct node_info *node, int fd, const
 
 /* run_show: *io_st, real attributes, becomes what the consumer sees. */
 void run_show(struct run *run, const struct node_info *node, int fd, struct stat *io_st);
+
+/*
+ * run_creation_begin, run_creation_end: around making an object and run_settle_created(): between the
+ * two it is on disk and not yet known to be settled. run_creation_wait: returns when every creation that
+ * had begun before is settled; called without inode locks, by the walker, which must not take for
+ * pending what a user is just making.
+ */
+void run_creation_begin(struct run *run);
+void run_creation_end(struct run *run);
+void run_creation_wait(struct run *run);
 
 /* run_settle_created: @fd was just made through the overlay. */
 int run_settle_created(struct run *run, int fd, const struct stat *st);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/statvfs.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -49,6 +50,13 @@ static unsigned backing_depth(const struct overlay *ov)
 		       0;
 }
 
+static bool has_no_atime(const struct overlay *ov)
+{
+	struct statvfs st;
+
+	return fstatvfs(ov->tree.mount_fd, &st) == 0 && st.f_flag & ST_NOATIME;
+}
+
 static void on_init(void *userdata, struct fuse_conn_info *conn)
 {
 	struct overlay *ov = userdata;
@@ -58,7 +66,9 @@ static void on_init(void *userdata, struct fuse_conn_info *conn)
 	want(conn, FUSE_CAP_DONT_MASK);
 	want(conn, FUSE_CAP_PARALLEL_DIROPS);
 	want(conn, FUSE_CAP_EXPORT_SUPPORT);
-	want(conn, FUSE_CAP_CACHE_SYMLINKS);
+	/* Following a link changes its access time, unless the mount has none. */
+	if (has_no_atime(ov))
+		want(conn, FUSE_CAP_CACHE_SYMLINKS);
 	want(conn, FUSE_CAP_SETXATTR_EXT);
 	want(conn, FUSE_CAP_READDIRPLUS);
 	want(conn, FUSE_CAP_READDIRPLUS_AUTO);

@@ -69,6 +69,13 @@ bool tree_name_is_valid(const char *name)
 	return strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
+int tree_name_check(const char *name)
+{
+	if (tree_name_is_valid(name))
+		return 0;
+	return strlen(name) > TREE_NAME_MAX ? -ENAMETOOLONG : -EINVAL;
+}
+
 const char *tree_fd_path(int fd, char ret_path[TREE_FD_PATH_MAX])
 {
 	snprintf(ret_path, TREE_FD_PATH_MAX, TREE_FD_DIR "/%d", fd);
@@ -94,6 +101,11 @@ int tree_stat(int fd, struct stat *ret_st)
 	if (fstatat(fd, "", ret_st, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	return 0;
+}
+
+int tree_stat_entry(int dir_fd, const char *name, struct stat *ret_st)
+{
+	return fstatat(dir_fd, name, ret_st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
 int tree_btime(int fd, struct timespec *ret_btime)

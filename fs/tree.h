@@ -52,12 +52,18 @@ void tree_fini(struct tree *t);
 /* tree_name_is_valid: one component, not "." or "..": the check before any name goes to the kernel. */
 bool tree_name_is_valid(const char *name);
 
+/* tree_name_check: the same as an error: 0, -ENAMETOOLONG or -EINVAL. */
+int tree_name_check(const char *name);
+
 /* tree_fd_path: a path that leads to what @fd is open on, whatever its type, without following it. */
 const char *tree_fd_path(int fd, char ret_path[TREE_FD_PATH_MAX]);
 
 /* tree_pin: an O_PATH descriptor of the entry @name, never following it, and its attributes. */
 int tree_pin(int dir_fd, const char *name, int *ret_fd, struct stat *ret_st);
 int tree_stat(int fd, struct stat *ret_st);
+
+/* tree_stat_entry: the attributes of the entry @name, never following it; only to look: it may change. */
+int tree_stat_entry(int dir_fd, const char *name, struct stat *ret_st);
 
 /* tree_btime: -ENODATA where the file system has no birth times. */
 int tree_btime(int fd, struct timespec *ret_btime);

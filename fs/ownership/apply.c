@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -29,6 +30,18 @@ static mode_t mode_to_restore(const struct stat *before, const struct stat *afte
 	return shown;
 }
 
+/* fchmodat2(2) knows O_PATH descriptors since Linux 6.6; before, the descriptor's path leads there. */
+static int change_mode(int fd, const char *path, mode_t mode)
+{
+	static const long fchmodat2 = 452; /* on every architecture */
+
+	if (syscall(fchmodat2, fd, "", mode, AT_EMPTY_PATH) == 0)
+		return 0;
+	if (errno != ENOSYS && errno != EINVAL && errno != EPERM)
+		return -errno;
+	return chmod(path, mode) < 0 ? -errno : 0;
+}
+
 int apply_entry(int fd, const char *fd_dir, const struct ownership_rule *rule, struct stat *ret_st)
 {
 	struct stat before, now, shown;
@@ -49,19 +62,25 @@ int apply_entry(int fd, const char *fd_dir, const struct ownership_rule *rule, s
 
 	snprintf(path, sizeof(path), "%s/%d", fd_dir, fd);
 	if (shown.st_gid != before.st_gid) {
-		if (S_ISREG(before.st_mode)) {
+		if (!S_ISDIR(before.st_mode) && !S_ISLNK(before.st_mode)) {
 			capability_len = getxattr(path, CAPABILITY_XATTR, capability, sizeof(capability));
 			if (capability_len < 0 && errno != ENODATA && errno != EOPNOTSUPP)
 				return -errno;
 		}
 		if (fchownat(fd, "", (uid_t)-1, shown.st_gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 			return -errno;
-		if (fstatat(fd, "", &now, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+		/* Only set-ID bits and capabilities go with the group; without any the mode is still known. */
+		if ((before.st_mode & (S_ISUID | S_ISGID) || capability_len > 0) &&
+		    fstatat(fd, "", &now, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 			return -errno;
 	}
 	shown.st_mode = mode_to_restore(&before, &now, shown.st_mode);
-	if (shown.st_mode != now.st_mode && chmod(path, shown.st_mode & 07777) < 0)
-		return -errno;
+	if (shown.st_mode != now.st_mode) {
+		int r = change_mode(fd, path, shown.st_mode & 07777);
+
+		if (r < 0)
+			return r;
+	}
 	if (capability_len > 0 && is_unchanged(&before, &now) &&
 	    setxattr(path, CAPABILITY_XATTR, capability, (size_t)capability_len, 0) < 0)
 		return -errno;

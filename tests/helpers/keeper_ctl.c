@@ -14,6 +14,7 @@
  */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -61,15 +62,19 @@ static void wait_for_input(int fd)
 	} while (poll(&p, 1, (int)left) <= 0);
 }
 
+/* Through a descriptor of the directory: a socket's path may be longer than the address has room for. */
 static struct sockaddr_un address(const char *path)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	const char *slash = strrchr(path, '/');
+	char *dir = slash ? strndup(path, (size_t)(slash - path)) : strdup(".");
+	int dir_fd = dir ? open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
 
-	if (strlen(path) >= sizeof(addr.sun_path)) {
-		errno = ENAMETOOLONG;
+	if (dir_fd < 0)
 		die(path);
-	}
-	strcpy(addr.sun_path, path);
+	free(dir);
+	snprintf(addr.sun_path, sizeof(addr.sun_path), "/proc/self/fd/%d/%.80s", dir_fd,
+		 slash ? slash + 1 : path);
 	return addr;
 }
 

@@ -4,6 +4,9 @@
 # lib.sh: what the integration tests of the overlay share. Sourced after the gates.
 #
 #   need_root, need_fuse, need_tools NAME...  gates: exit 77 with the reason
+#   own_mounts "$0" "$@"                      runs the test in a mount namespace of its own, so that no other
+#                                             process of the machine gets copies of its mounts, which would
+#                                             rightly keep overlays from being handed off and from ending
 #   start_test                                a scratch directory $scratch, cleaned up whatever happens
 #   check TEXT COMMAND...                     prints "ok - TEXT" or "not ok - TEXT"; goes on
 #   check_fails TEXT COMMAND...               the same, for a command that must fail
@@ -48,6 +51,13 @@ need_tools() {
 	for tool; do
 		command -v "$tool" >/dev/null || skip "needs $tool"
 	done
+}
+
+own_mounts() {
+	need_tools unshare
+	[ -z "${FSGROUPFS_OWN_MOUNTS:-}" ] || return 0
+	export FSGROUPFS_OWN_MOUNTS=1
+	exec unshare -m --propagation private "$@"
 }
 
 # Processes of this test that run the overlay, by the mark that they inherited.
@@ -194,7 +204,7 @@ make_volume() {
 	case $type in
 	ext4) mkfs.ext4 -q -F -b 4096 "$image" ;;
 	xfs) mkfs.xfs -q -f "$image" ;;
-	btrfs) mkfs.btrfs -q -f "$image" 2>"$scratch/mkfs.log" || cat "$scratch/mkfs.log" ;;
+	btrfs) mkfs.btrfs -q -f "$image" >"$scratch/mkfs.log" 2>&1 || cat "$scratch/mkfs.log" ;;
 	esac
 	loop=$(losetup --find --show "$image")
 	loops+=("$loop")

@@ -11,6 +11,7 @@
 need_root
 need_fuse
 need_tools unshare
+own_mounts "$0" "$@"
 start_test
 
 source=$scratch/source

@@ -10,6 +10,7 @@
 need_root
 need_fuse
 need_tools mkfs.ext4 mkfs.xfs mkfs.btrfs losetup
+own_mounts "$0" "$@"
 start_test
 
 gid=4242

@@ -118,6 +118,7 @@ need_root
 need_fuse
 need_tools unshare setpriv newuidmap newgidmap setfattr getfattr setfacl
 unshare -Ur true 2>/dev/null || skip 'needs user namespaces'
+own_mounts "$0" "$@"
 start_test
 
 uid=54321

@@ -11,6 +11,7 @@
 need_root
 need_fuse
 need_tools setpriv setfacl getfacl chattr mkfs.ext4
+own_mounts "$0" "$@"
 start_test
 
 gid=4242

@@ -9,6 +9,7 @@
 need_root
 need_fuse
 need_tools mkfs.ext4 setpriv
+own_mounts "$0" "$@"
 start_test
 
 gid=4242

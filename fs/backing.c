@@ -126,7 +126,7 @@ int backing_open(struct overlay *ov, const struct node_info *node, int file,
 		if (is_writable)
 			state.flags |= NODE_WRITTEN;
 		io_fi->backing_id = state.backing_id;
-		io_fi->fh = FILE_HANDLE_NONE;
+		io_fi->fh = FILE_HANDLE_NONE | (uint64_t)(io_fi->flags & (O_DIRECT | O_NOATIME));
 		io_fi->noflush = 1;
 	} else if (r == 0) {
 		r = open_for_cache(lower);
@@ -156,7 +156,7 @@ void backing_release(struct overlay *ov, uint64_t node_id, uint64_t fh)
 	struct node_info node;
 	int32_t unused = 0;
 
-	if (fh != FILE_HANDLE_NONE)
+	if (!file_handle_is_none(fh))
 		close((int)fh);
 	if (node_get(ov->nodes, node_id, &node) < 0)
 		return;

@@ -15,7 +15,16 @@
 
 struct fuse_file_info;
 
-#define FILE_HANDLE_NONE UINT64_MAX /* fi->fh of an open in passthrough: the server holds nothing */
+/*
+ * fi->fh of an open in passthrough: the server holds nothing. Below it stand the flags of open(2) that later
+ * requests must honour (O_DIRECT, O_NOATIME), of directories too.
+ */
+#define FILE_HANDLE_NONE (1ULL << 63)
+
+static inline bool file_handle_is_none(uint64_t fh)
+{
+	return fh & FILE_HANDLE_NONE;
+}
 
 /* backing_probe: finds out, once INIT is answered, whether the kernel does passthrough for us at all. */
 void backing_probe(struct overlay *ov);

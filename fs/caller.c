@@ -85,11 +85,36 @@ bool caller_is_in_group(const struct caller *c, gid_t gid)
 	return false;
 }
 
+/* The map of a process's user namespace, as it looks from ours. Returns its length, or -1. */
+static ssize_t read_uid_map(const struct caller *c, const char *process, char *ret_map, size_t size)
+{
+	char path[32];
+	AUTO_FD int fd = -1;
+
+	snprintf(path, sizeof(path), "%s/uid_map", process);
+	fd = openat(c->proc_fd, path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -1 : read(fd, ret_map, size);
+}
+
+/*
+ * Capabilities are worth something in one's own user namespace only, and everybody can make one below
+ * ours. There the map is another: an equal one takes privilege over the same ids.
+ */
+static bool is_in_our_user_namespace(const struct caller *c)
+{
+	char ours[4096], theirs[4096], pid[16];
+	ssize_t len = read_uid_map(c, "self", ours, sizeof(ours));
+
+	snprintf(pid, sizeof(pid), "%d", (int)c->pid);
+	return len > 0 && read_uid_map(c, pid, theirs, sizeof(theirs)) == len &&
+	       memcmp(ours, theirs, (size_t)len) == 0;
+}
+
 bool caller_has_capability(const struct caller *c, int capability)
 {
 	char text[64];
 
 	if (!read_status(c, "CapEff", text, sizeof(text)))
 		return false;
-	return strtoull(text, NULL, 16) >> capability & 1;
+	return strtoull(text, NULL, 16) >> capability & 1 && is_in_our_user_namespace(c);
 }

@@ -2,38 +2,26 @@
 #include "fs/converge.h"
 
 #include <assert.h>
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
 #include "fs/ownership/apply.h"
+#include "fs/walk.h"
 
 enum {
-	ENTRIES_BYTES = 32 * 1024,
-	FRAMES_WITH_BUFFER = 64, /* deeper directories read their entries again when the walk returns */
-	MOVED_MAX = 256,	 /* directories remembered to be walked again; more: the whole tree is */
+	WALK_THREADS_MAX = 4,
+	MOVED_MAX = 256, /* directories remembered to be walked again; more: the whole tree is */
 	PATH_FOR_FAILURE = 4096,
 	RATE_WINDOW_MS = 1000,
-};
-
-/* One directory on the way from the root of a walk to where it is. */
-struct frame {
-	struct tree_key key;
-	struct stat st;
-	int fd;		/* O_RDONLY while it is the deepest, or where handles cannot be opened; else -1 */
-	uint64_t exclude;
-	off_t next;	/* where the next entries are read */
-	char *entries;	/* ENTRIES_BYTES, or NULL */
-	ssize_t filled, at;
-	size_t path_len; /* of the path buffer before this directory's name */
+	COUNT_STEP = 64, /* entries that a thread counts before it tells the others */
 };
 
 struct moved {
@@ -41,30 +29,25 @@ struct moved {
 	uint64_t exclude;
 };
 
-struct walk {
-	struct frame *frames;
-	size_t depth, capacity;
-	char path[PATH_FOR_FAILURE]; /* for messages only; cut when too long */
-	size_t path_len;
-};
-
 struct converger {
 	struct run *run;
 	struct converge_events events;
 	pthread_t thread;
 	bool is_running;
+	ino_t root_ino; /* of the walking threads, constant while they run */
+	dev_t root_dev;
 
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
-	bool stop;			/* guarded by lock */
+	atomic_bool stop;		/* set under lock */
 	bool again;			/* guarded by lock: the whole tree must be walked again */
 	bool is_done;			/* guarded by lock */
 	struct moved moved[MOVED_MAX];	/* guarded by lock */
 	size_t moved_count;		/* guarded by lock */
 
-	/* Of the walking thread only. */
-	struct timespec window_start;
-	uint64_t window_seen;
+	struct timespec window_start;	/* guarded by lock */
+	uint64_t window_seen;		/* guarded by lock: entries of all threads */
+	pthread_mutex_t failure_lock;	/* one writer of the failure list at a time */
 };
 
 int converge_new(struct run *run, const struct converge_events *events, struct converger **ret)
@@ -77,6 +60,7 @@ int converge_new(struct run *run, const struct converge_events *events, struct c
 	c->run = run;
 	c->events = *events;
 	pthread_mutex_init(&c->lock, NULL);
+	pthread_mutex_init(&c->failure_lock, NULL);
 	pthread_condattr_init(&monotonic);
 	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
 	pthread_cond_init(&c->wake, &monotonic);
@@ -143,41 +127,52 @@ static void wait_while_paused(struct converger *c)
 	begin_window(c);
 }
 
-/* Before each entry. Returns false when the walk must end. */
-static bool may_go_on(struct converger *c)
+/* The rate of the window that has passed. Lock held. */
+static void close_window(struct converger *c)
 {
-	bool stop;
+	int64_t ms = elapsed_ms(&c->window_start);
 
+	if (ms < RATE_WINDOW_MS)
+		return;
+	atomic_store(&header(c)->rate, c->window_seen * 1000 / (uint64_t)ms);
+	begin_window(c);
+}
+
+/* Before each entry, in any thread of the walk. Returns false when the walk must end. */
+static bool may_go_on(void *context)
+{
+	static __thread unsigned uncounted;
+	struct converger *c = context;
+	bool is_free = !atomic_load(&header(c)->paused) && atomic_load(&header(c)->converge_rate) == 0;
+
+	uncounted++;
+	if (is_free && !atomic_load(&c->stop) && uncounted < COUNT_STEP)
+		return true;
 	pthread_mutex_lock(&c->lock);
 	wait_for_rate(c);
 	wait_while_paused(c);
-	stop = c->stop;
+	c->window_seen += uncounted;
+	uncounted = 0;
+	close_window(c);
 	pthread_mutex_unlock(&c->lock);
-	if (c->window_seen % 64 == 0 || atomic_load(&header(c)->converge_rate) != 0) {
-		int64_t ms = elapsed_ms(&c->window_start);
-
-		if (ms >= RATE_WINDOW_MS) {
-			atomic_store(&header(c)->rate, c->window_seen * 1000 / (uint64_t)ms);
-			begin_window(c);
-		}
-	}
-	c->window_seen++;
-	return !stop;
+	return !atomic_load(&c->stop);
 }
 
 /* ---- one entry ---- */
 
 /* @fd: of the file, to see whether an attribute of it is the cause; -1: it could not be opened. */
-static void note_failure(struct converger *c, const struct walk *w, const char *name, int fd,
+static void note_failure(struct converger *c, const struct walk_dir *dir, const char *name, int fd,
 			 int error)
 {
-	char path[PATH_FOR_FAILURE + TREE_NAME_MAX + 2];
+	bool is_immutable = error == EPERM && fd >= 0 && tree_is_immutable(fd);
+	char path[PATH_FOR_FAILURE] = ".";
 
-	snprintf(path, sizeof(path), "%.*s%s%s", (int)w->path_len, w->path,
-		 w->path_len > 0 && *name ? "/" : "", *name ? name : w->path_len > 0 ? "" : ".");
+	if (dir)
+		walk_path(dir, name, path, sizeof(path));
+	pthread_mutex_lock(&c->failure_lock);
 	atomic_fetch_add(&header(c)->failed, 1);
-	shared_add_failure(c->run->shared, path, error,
-			   error == EPERM && fd >= 0 && tree_is_immutable(fd));
+	shared_add_failure(c->run->shared, path, error, is_immutable);
+	pthread_mutex_unlock(&c->failure_lock);
 }
 
 /*
@@ -205,7 +200,8 @@ static int converge_inode(struct converger *c, int fd, uint64_t ino, uint64_t ex
 	return r;
 }
 
-static void converge_entry(struct converger *c, const struct walk *w, const char *name, int fd,
+/* @dir and @name: where it was met, for messages; NULL and "": the root by itself. */
+static void converge_entry(struct converger *c, const struct walk_dir *dir, const char *name, int fd,
 			   const struct stat *st, uint64_t exclude, bool is_root)
 {
 	struct shared_header *h = header(c);
@@ -233,231 +229,87 @@ static void converge_entry(struct converger *c, const struct walk *w, const char
 		/* Deleted under the walk. */
 		atomic_fetch_add(&h->correct, 1);
 	} else {
-		note_failure(c, w, name, fd, -r);
+		note_failure(c, dir, name, fd, -r);
 	}
 }
 
 /* ---- the walk ---- */
 
-static void frame_close(struct frame *f)
+static void on_file(void *context, const struct walk_dir *dir, int dir_fd, const char *name,
+		    const struct stat *st)
 {
-	free(f->entries);
-	f->entries = NULL;
-	cleanup_fd(&f->fd);
-}
-
-static int walk_push(struct converger *c, struct walk *w, int fd, const struct stat *st,
-		     uint64_t exclude, const char *name)
-{
-	struct frame *f;
-	int r;
-
-	if (w->depth == w->capacity) {
-		size_t capacity = w->capacity ? 2 * w->capacity : 64;
-		struct frame *frames = reallocarray(w->frames, capacity, sizeof(*frames));
-
-		if (!frames)
-			return -ENOMEM;
-		w->frames = frames;
-		w->capacity = capacity;
-	}
-	f = &w->frames[w->depth];
-	*f = (struct frame){ .st = *st, .fd = -1, .exclude = exclude, .path_len = w->path_len };
-	r = tree_key_get(c->run->tree, fd, st, &f->key);
-	if (r == 0)
-		r = tree_reopen(fd, st->st_mode, O_RDONLY | O_DIRECTORY | O_NOATIME, &f->fd);
-	if (r == -EPERM)
-		/* O_NOATIME is for owners and CAP_FOWNER: in a user namespace a foreign owner refuses it. */
-		r = tree_reopen(fd, st->st_mode, O_RDONLY | O_DIRECTORY, &f->fd);
-	if (r < 0)
-		return r;
-	if (w->depth > 0 && f->key.is_handle)
-		cleanup_fd(&w->frames[w->depth - 1].fd);
-	if (w->depth >= FRAMES_WITH_BUFFER) {
-		struct frame *parent = &w->frames[w->depth - 1];
-
-		free(parent->entries);
-		parent->entries = NULL;
-		parent->filled = parent->at = 0;
-	}
-	w->depth++;
-	if (w->path_len + strlen(name) + 2 < sizeof(w->path)) {
-		w->path_len += (size_t)sprintf(w->path + w->path_len, "%s%s",
-					       w->path_len > 0 ? "/" : "", name);
-	}
-	return 0;
-}
-
-/* Opens the deepest directory again after its child was left. */
-static int frame_reopen(struct converger *c, struct frame *f)
-{
-	AUTO_FD int fd = -1;
-	int r;
-
-	if (f->fd >= 0)
-		return 0;
-	r = tree_open_handle(c->run->tree, &f->key, &fd);
-	if (r == 0)
-		r = tree_reopen(fd, f->st.st_mode, O_RDONLY | O_DIRECTORY | O_NOATIME, &f->fd);
-	return r;
-}
-
-struct linux_dirent64 {
-	ino64_t d_ino;
-	off64_t d_off;
-	unsigned short d_reclen;
-	unsigned char d_type;
-	char d_name[];
-};
-
-/* The next entry of the directory: 1, 0 at its end, or -errno. */
-static int frame_next(struct converger *c, struct frame *f, struct linux_dirent64 **ret_entry)
-{
-	int r;
-
-	if (f->at >= f->filled) {
-		r = frame_reopen(c, f);
-		if (r < 0)
-			return r;
-		if (!f->entries)
-			f->entries = malloc(ENTRIES_BYTES);
-		if (!f->entries)
-			return -ENOMEM;
-		if (lseek(f->fd, f->next, SEEK_SET) < 0)
-			return -errno;
-		f->filled = syscall(SYS_getdents64, f->fd, f->entries, ENTRIES_BYTES);
-		f->at = 0;
-		if (f->filled < 0) {
-			f->filled = 0;
-			return -errno;
-		}
-		if (f->filled == 0)
-			return 0;
-	}
-	*ret_entry = (struct linux_dirent64 *)(f->entries + f->at);
-	f->at += (*ret_entry)->d_reclen;
-	f->next = (*ret_entry)->d_off;
-	return 1;
-}
-
-/*
- * Most files of most runs are right already: one stat, no descriptor, no lock. Directories are walked
- * whatever they look like.
- */
-static bool is_settled_by_sight(struct converger *c, const struct frame *f, const char *name,
-				const struct stat *st)
-{
+	struct converger *c = context;
 	struct shared_header *h = header(c);
-	const struct exclude *exclude = c->run->options->exclude;
-
-	if (S_ISDIR(st->st_mode) || !present_is_right(&c->run->options->rule, st))
-		return false;
-	atomic_fetch_add(&h->seen, 1);
-	if (!exclude_is_empty(exclude) &&
-	    exclude_child(exclude, f->exclude, name, false) & EXCLUDE_MATCHED)
-		atomic_fetch_add(&h->excluded, 1);
-	else
-		atomic_fetch_add(&h->correct, 1);
-	return true;
-}
-
-static void visit(struct converger *c, struct walk *w, const char *entry_name)
-{
-	struct frame *f = &w->frames[w->depth - 1];
+	uint64_t exclude =
+		exclude_child(c->run->options->exclude, walk_state(dir), name, false);
 	AUTO_FD int fd = -1;
-	char name[TREE_NAME_MAX + 1];
-	struct stat st;
-	uint64_t exclude;
+	struct stat now;
 	int r;
 
-	if (!tree_name_is_valid(entry_name))
-		return;
-	/* walk_push() may free the buffer that the entry lies in. */
-	strcpy(name, entry_name);
-	r = frame_reopen(c, f);
-	if (r == 0)
-		r = tree_stat_entry(f->fd, name, &st);
-	if (r == 0 && is_settled_by_sight(c, f, name, &st))
-		return;
-	if (r == 0)
-		r = tree_pin(f->fd, name, &fd, &st);
-	if (r == -ENOENT)
-		return;
-	if (r < 0) {
-		atomic_fetch_add(&header(c)->seen, 1);
-		note_failure(c, w, name, -1, -r);
+	/* Most files of most runs are right already: one stat, no descriptor, no lock. */
+	if (!(exclude & EXCLUDE_MATCHED) && present_is_right(&c->run->options->rule, st)) {
+		atomic_fetch_add(&h->seen, 1);
+		atomic_fetch_add(&h->correct, 1);
 		return;
 	}
-	exclude = exclude_child(c->run->options->exclude, f->exclude, name, S_ISDIR(st.st_mode));
-	if (!S_ISDIR(st.st_mode) || exclude & EXCLUDE_MATCHED) {
-		converge_entry(c, w, name, fd, &st, exclude, false);
-		return;
-	}
-	r = walk_push(c, w, fd, &st, exclude, name);
-	if (r < 0 && r != -ENOENT && r != -ESTALE) {
-		/* What lies below is not seen: the directory itself can still be right. */
-		note_failure(c, w, name, -1, -r);
-		converge_entry(c, w, name, fd, &st, exclude, false);
+	r = tree_pin(dir_fd, name, &fd, &now);
+	if (r == 0) {
+		converge_entry(c, dir, name, fd, &now, exclude, false);
+	} else if (r != -ENOENT) {
+		atomic_fetch_add(&h->seen, 1);
+		note_failure(c, dir, name, -1, -r);
 	}
 }
 
-/* Leaves the deepest directory: its children are done, so now it is its turn. */
-static void leave(struct converger *c, struct walk *w, bool is_whole_tree)
+static bool on_enter(void *context, const struct walk_dir *dir, int dir_fd, const char *name,
+		     const struct stat *st, uint64_t *ret_state)
 {
-	struct frame *f = &w->frames[w->depth - 1];
-	AUTO_FD int fd = -1;
-	struct stat st;
-	int r = 0;
+	struct converger *c = context;
 
-	if (f->fd >= 0)
-		fd = take_fd(&f->fd);
-	else
-		r = tree_open_handle(c->run->tree, &f->key, &fd);
-	if (r == 0)
-		r = tree_stat(fd, &st);
-	if (r == 0)
-		converge_entry(c, w, "", fd, &st, f->exclude, is_whole_tree && w->depth == 1);
-	else if (r != -ESTALE)
-		note_failure(c, w, "", -1, -r);
-	w->path_len = f->path_len;
-	w->path[w->path_len] = '\0';
-	frame_close(f);
-	w->depth--;
+	(void)dir_fd, (void)st;
+	*ret_state = exclude_child(c->run->options->exclude, walk_state(dir), name, true);
+	if (!(*ret_state & EXCLUDE_MATCHED))
+		return true;
+	atomic_fetch_add(&header(c)->seen, 1);
+	atomic_fetch_add(&header(c)->excluded, 1);
+	return false;
+}
+
+/* Only the walk of the whole tree begins at the root; one of what was moved begins elsewhere. */
+static void on_leave(void *context, const struct walk_dir *dir, int fd, const struct stat *st)
+{
+	struct converger *c = context;
+	bool is_root = walk_is_first(dir) && st->st_ino == c->root_ino && st->st_dev == c->root_dev;
+
+	converge_entry(c, dir, "", fd, st, walk_state(dir), is_root);
+}
+
+static void on_failed(void *context, const struct walk_dir *dir, const char *name, int error)
+{
+	struct converger *c = context;
+
+	if (name[0])
+		atomic_fetch_add(&header(c)->seen, 1);
+	note_failure(c, dir, name, -1, error);
+}
+
+static unsigned thread_count(void)
+{
+	cpu_set_t cpus;
+	int n = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
+
+	return n > WALK_THREADS_MAX ? WALK_THREADS_MAX : (unsigned)n;
 }
 
 /* Walks the tree below @fd. Returns false when it was stopped. */
-static bool walk_tree(struct converger *c, int fd, uint64_t exclude, bool is_whole_tree)
+static bool walk_below(struct converger *c, int fd, uint64_t exclude)
 {
-	AUTO_FREE struct walk *w = calloc(1, sizeof(*w));
-	struct stat st;
-	bool go_on = true;
-	int r;
+	const struct walk_hooks hooks = { may_go_on, on_file, on_enter, on_leave, on_failed, c };
+	int r = walk_tree(c->run->tree, fd, exclude, thread_count(), &hooks);
 
-	if (!w) {
-		atomic_fetch_add(&header(c)->failed, 1);
-		return true;
-	}
-	r = tree_stat(fd, &st);
-	if (r == 0)
-		r = walk_push(c, w, fd, &st, exclude, "");
 	if (r < 0 && r != -ESTALE)
-		note_failure(c, w, "", -1, -r);
-	while (w->depth > 0 && (go_on = may_go_on(c))) {
-		struct linux_dirent64 *entry = NULL;
-
-		r = frame_next(c, &w->frames[w->depth - 1], &entry);
-		if (r > 0) {
-			visit(c, w, entry->d_name);
-			continue;
-		}
-		if (r < 0 && r != -ESTALE && r != -ENOENT)
-			note_failure(c, w, "", -1, -r);
-		leave(c, w, is_whole_tree);
-	}
-	while (w->depth > 0)
-		frame_close(&w->frames[--w->depth]);
-	free(w->frames);
-	return go_on;
+		note_failure(c, NULL, "", -1, -r);
+	return r != 0;
 }
 
 static bool take_moved(struct converger *c, struct moved *ret_moved)
@@ -478,7 +330,7 @@ static bool walk_moved(struct converger *c)
 	struct moved moved;
 
 	while (take_moved(c, &moved)) {
-		bool go_on = walk_tree(c, moved.fd, moved.exclude, false);
+		bool go_on = walk_below(c, moved.fd, moved.exclude);
 
 		cleanup_fd(&moved.fd);
 		if (!go_on)
@@ -492,25 +344,26 @@ static bool walk_all(struct converger *c)
 {
 	const struct overlay_options *o = c->run->options;
 	struct shared_header *h = header(c);
-	int root = c->run->tree->root_fd;
+	int root = c->run->tree->root_fd, r;
+	struct stat st;
 
 	atomic_store(&h->failed, 0);
 	atomic_store(&h->seen, 0);
 	atomic_store(&h->correct, 0);
 	atomic_store(&h->excluded, 0);
 	shared_clear_failures(c->run->shared);
-	if (o->policy == POLICY_ROOT_ONLY) {
-		struct walk w = { .depth = 0 };
-		struct stat st;
-		int r = tree_stat(root, &st);
-
-		if (r == 0)
-			converge_entry(c, &w, "", root, &st, 0, true);
-		else
-			note_failure(c, &w, "", -1, -r);
+	r = tree_stat(root, &st);
+	if (r < 0) {
+		note_failure(c, NULL, "", -1, -r);
 		return true;
 	}
-	return walk_tree(c, root, exclude_root(o->exclude), true);
+	if (o->policy == POLICY_ROOT_ONLY) {
+		converge_entry(c, NULL, "", root, &st, 0, true);
+		return true;
+	}
+	c->root_ino = st.st_ino;
+	c->root_dev = st.st_dev;
+	return walk_below(c, root, exclude_root(o->exclude));
 }
 
 /* Whether all is walked; decided under the lock, against converge_moved(). */

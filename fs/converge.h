@@ -5,10 +5,10 @@
 /*
  * converge: the walker that makes the real ownership what the consumer already sees.
  *
- * One thread walks the lower tree depth first, children before their directory, the root last, by
- * descriptor and handle only; a file that is right costs one stat and no write. What a user moves to
- * where the walk has been already is walked again. Memory is bounded by the depth, not by the number of
- * files. It orders itself against users by the inode locks of node.h, and never holds two.
+ * The lower tree is walked (walk.h) by as many threads as there are processors, children before their
+ * directory, the root last; a file that is right costs one stat and no write. What a user moves to where
+ * the walk has been already is walked again. It orders itself against users by the inode locks of node.h,
+ * and never holds two.
  *
  * Knows the run's rule and the tree; does not know FUSE requests, the keeper or the hand-off: it tells
  * its owner through the callback.
@@ -22,7 +22,7 @@
 struct converger;
 
 struct converge_events {
-	/* converged: an inode was changed on disk; @node_id is 0 when the kernel does not know it. */
+	/* changed: an inode was changed on disk; @node_id is 0 when the kernel does not know it. Any thread. */
 	void (*changed)(void *context, uint64_t node_id);
 	/* state_changed: the header's state went to presented (paused) or back to converging. */
 	void (*state_changed)(void *context);

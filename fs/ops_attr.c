@@ -78,7 +78,7 @@ void ops_statx(fuse_req_t req, fuse_ino_t ino, int flags, int mask, struct fuse_
  * (the kernel took those: the bits would stay), or calls chown(-1, -1) (they go). They go.
  */
 static int set_nothing(struct overlay *ov, const struct node_info *node, int fd,
-		       const struct stat *st, const struct caller *caller)
+		       const struct caller *caller)
 {
 	int r = ops_drop_set_ids(ov, node, fd, caller, node->flags & NODE_WRITER);
 
@@ -212,7 +212,7 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 	if (r == 0)
 		r = tree_stat(fd, &st);
 	if (r == 0 && (to_set & ~KILL) == 0)
-		r = set_nothing(ov, &node, fd, &st, &caller);
+		r = set_nothing(ov, &node, fd, &caller);
 	if (r == 0 && to_set & OWNERSHIP)
 		r = set_ownership(ov, &node, fd, attr, to_set, &caller);
 	if (r == 0 && to_set & FUSE_SET_ATTR_SIZE) {

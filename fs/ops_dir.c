@@ -7,6 +7,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "fs/backing.h"
 #include "fs/base/cleanup.h"
 #include "fs/ops.h"
 
@@ -36,7 +37,8 @@ void ops_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		ops_reply_error(req, "opendir", ino, r);
 		return;
 	}
-	fi->fh = 0;
+	/* All that a later request must know of this open: whether it changes the access time. */
+	fi->fh = FILE_HANDLE_NONE | (uint64_t)(fi->flags & O_NOATIME);
 	fuse_reply_open(req, fi);
 }
 
@@ -122,8 +124,10 @@ static int fill(struct listing *l, int fd)
 	}
 }
 
-static void read_dir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, bool plus)
+static void read_dir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
+		     const struct fuse_file_info *fi, bool plus)
 {
+	int noatime = fi ? (int)fi->fh & O_NOATIME : 0;
 	const char *op = plus ? "readdirplus" : "readdir";
 	struct overlay *ov = ops_overlay(req);
 	AUTO_FREE char *buffer = malloc(size ? size : 1);
@@ -134,7 +138,7 @@ static void read_dir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, 
 	int r = buffer ? node_open(ov->nodes, ino, &dir_fd, &dir) : -ENOMEM;
 
 	if (r == 0)
-		r = tree_reopen(dir_fd, S_IFDIR, O_RDONLY | O_DIRECTORY, &fd);
+		r = tree_reopen(dir_fd, S_IFDIR, O_RDONLY | O_DIRECTORY | noatime, &fd);
 	if (r == 0 && offset != 0 && lseek(fd, offset, SEEK_SET) < 0)
 		r = -errno;
 	if (r == 0) {
@@ -151,13 +155,11 @@ static void read_dir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, 
 void ops_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 		 struct fuse_file_info *fi)
 {
-	(void)fi;
-	read_dir(req, ino, size, offset, false);
+	read_dir(req, ino, size, offset, fi, false);
 }
 
 void ops_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 		     struct fuse_file_info *fi)
 {
-	(void)fi;
-	read_dir(req, ino, size, offset, true);
+	read_dir(req, ino, size, offset, fi, true);
 }

@@ -102,15 +102,20 @@ static int borrow(struct overlay *ov, fuse_ino_t ino, const struct fuse_file_inf
 	struct stat st;
 	int r;
 
-	if (fi && fi->fh != FILE_HANDLE_NONE) {
+	if (fi && !file_handle_is_none(fi->fh)) {
 		*ret_file = (int)fi->fh;
 		return 0;
 	}
 	r = node_open(ov->nodes, ino, &fd, &node);
 	if (r == 0)
 		r = tree_stat(fd, &st);
+	if (r == 0 && fi)
+		flags |= (int)(fi->fh & (O_DIRECT | O_NOATIME));
 	if (r == 0)
 		r = tree_reopen(fd, st.st_mode, flags, ret_owned);
+	/* It may have become append-only since the caller opened it: what that forbids the call will tell. */
+	if (r == -EPERM && (flags & O_ACCMODE) == O_WRONLY)
+		r = tree_reopen(fd, st.st_mode, flags | O_APPEND, ret_owned);
 	if (r == 0)
 		*ret_file = *ret_owned;
 	return r;
@@ -180,9 +185,7 @@ void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_in
 	struct overlay *ov = ops_overlay(req);
 	AUTO_FD int owned = -1;
 	int file = -1;
-	/* A directory's fh is 0 and stands for nothing. */
-	const struct fuse_file_info *open_file = fi && fi->fh != 0 ? fi : NULL;
-	int r = borrow(ov, ino, open_file, O_RDONLY, &owned, &file);
+	int r = borrow(ov, ino, fi, O_RDONLY, &owned, &file);
 
 	if (r == 0 && (datasync ? fdatasync(file) : fsync(file)) < 0)
 		r = -errno;

@@ -91,7 +91,7 @@ static int adjust(const struct creation *new, int fd, mode_t wanted, struct stat
 		if (fchownat(fd, "", (uid_t)-1, new->gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 			return -errno;
 		/* The change of group took set-ID bits that creation had allowed. */
-		if (S_ISREG(mode) && mode & (S_ISUID | S_ISGID) &&
+		if (!S_ISDIR(mode) && mode & (S_ISUID | S_ISGID) &&
 		    chmod(tree_fd_path(fd, path), mode & 07777) < 0)
 			return -errno;
 	}
@@ -195,7 +195,7 @@ static void reply_created(fuse_req_t req, const struct creation *new, struct fus
 		r = backing_open(ov, &node, file, fi);
 	else
 		cleanup_fd(&file);
-	if (r == 0 && fi->fh == FILE_HANDLE_NONE && (fi->flags & O_ACCMODE) != O_RDONLY)
+	if (r == 0 && file_handle_is_none(fi->fh) && (fi->flags & O_ACCMODE) != O_RDONLY)
 		entry->attr_timeout = 0;
 	if (r < 0) {
 		creation_undo(new, S_IFREG);

@@ -69,13 +69,14 @@ void ops_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 
 /*
  * Takes out of the list what the caller would not see on the lower tree: our marks, and trusted names
- * without CAP_SYS_ADMIN (the lower file system has listed them for us).
+ * without CAP_SYS_ADMIN (the lower file system has listed them for us; btrfs lists them for everybody).
  */
-static size_t filter_list(char *list, size_t len, const struct caller *caller)
+static size_t filter_list(const struct tree *tree, char *list, size_t len,
+			  const struct caller *caller)
 {
 	static const char trusted[] = "trusted.";
 	size_t kept = 0;
-	int is_admin = -1; /* unknown: reading a process's status is not free */
+	int is_admin = tree->lists_trusted ? 1 : -1; /* unknown: reading a process's status is not free */
 
 	for (size_t at = 0, n; at < len; at += n) {
 		n = strnlen(list + at, len - at - 1) + 1;
@@ -111,9 +112,29 @@ void ops_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 	}
 	if (r == 0 && len > 0) {
 		ops_caller(req, &caller);
-		len = (ssize_t)filter_list(list, (size_t)len, &caller);
+		len = (ssize_t)filter_list(&ov->tree, list, (size_t)len, &caller);
 	}
 	reply_value(req, "listxattr", ino, r, list, (size_t)len, size);
+}
+
+/*
+ * Whether changing the access ACL takes set-group-ID. The kernel says so when one is set; for a removal it
+ * leaves it to the file system, and of these tmpfs (simple_set_acl) treats it like a change.
+ */
+static bool takes_sgid(struct overlay *ov, fuse_req_t req, const struct node_info *node, int fd,
+		       const struct stat *st, bool remove)
+{
+	struct stat shown = *st;
+	struct caller caller;
+
+	if (!remove)
+		return request_kills_acl_sgid();
+	if (!ov->tree.is_tmpfs || !(st->st_mode & S_ISGID))
+		return false;
+	run_show(&ov->run, node, fd, &shown);
+	ops_caller(req, &caller);
+	return !caller_is_in_group(&caller, shown.st_gid) &&
+	       !caller_has_capability(&caller, CAP_FSETID);
 }
 
 /*
@@ -128,6 +149,7 @@ static int change(fuse_req_t req, fuse_ino_t ino, const char *name, const char *
 	AUTO_FD int fd = -1;
 	char path[TREE_FD_PATH_MAX];
 	struct node_info node;
+	bool takes_bit = false;
 	struct stat st;
 	int r;
 
@@ -139,14 +161,16 @@ static int change(fuse_req_t req, fuse_ino_t ino, const char *name, const char *
 	node_lock(ov->nodes, node.ino);
 	r = tree_stat(fd, &st);
 	tree_fd_path(fd, path);
+	if (r == 0 && is_acl)
+		takes_bit = takes_sgid(ov, req, &node, fd, &st, remove);
 	/* To remove what is not there changes nothing. */
-	if (r == 0 && is_acl && (!remove || getxattr(path, name, NULL, 0) >= 0))
+	if (r == 0 && is_acl && (!remove || takes_bit || getxattr(path, name, NULL, 0) >= 0))
 		r = run_settle_changed(&ov->run, &node, fd, &st);
 	if (r == 0) {
 		r = remove ? removexattr(path, name) : setxattr(path, name, value, size, flags);
 		r = r < 0 ? -errno : 0;
 	}
-	if (r == 0 && is_acl && request_kills_acl_sgid() && tree_stat(fd, &st) == 0 &&
+	if (r == 0 && takes_bit && tree_stat(fd, &st) == 0 &&
 	    st.st_mode & S_ISGID && chmod(path, st.st_mode & 07777 & ~(mode_t)S_ISGID) < 0)
 		r = -errno;
 	node_unlock(ov->nodes, node.ino);

@@ -3,8 +3,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/vfs.h>
 
 #include "fs/base/cleanup.h"
 
@@ -39,6 +41,7 @@ int tree_init(int root_fd, struct tree *ret_tree)
 {
 	struct tree t = { .root_fd = root_fd, .mount_fd = -1 };
 	struct timespec btime;
+	struct statfs fs;
 	char path[TREE_FD_PATH_MAX];
 
 	t.mount_fd = open(tree_fd_path(root_fd, path), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -49,6 +52,10 @@ int tree_init(int root_fd, struct tree *ret_tree)
 		return r;
 	}
 	t.has_handles = probe_handles(&t);
+	if (fstatfs(t.mount_fd, &fs) == 0) {
+		t.lists_trusted = fs.f_type == BTRFS_SUPER_MAGIC;
+		t.is_tmpfs = fs.f_type == TMPFS_MAGIC;
+	}
 	t.has_btime = tree_btime(root_fd, &btime) == 0;
 	*ret_tree = t;
 	return 0;

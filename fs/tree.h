@@ -32,6 +32,8 @@ struct tree {
 	int mount_fd;	 /* O_RDONLY: open_by_handle_at() refuses O_PATH ones */
 	bool has_handles; /* file handles can be made and opened here */
 	bool has_btime;
+	bool lists_trusted; /* trusted xattrs are listed for everybody */
+	bool is_tmpfs;
 };
 
 /* What stands for an inode: its file handle, or device and inode number (then it must stay pinned). */

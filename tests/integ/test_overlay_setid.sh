@@ -9,7 +9,7 @@
 . "$(dirname "$0")/lib.sh"
 need_root
 need_fuse
-need_tools setpriv mkfs.ext4
+need_tools setpriv mkfs.ext4 unshare
 own_mounts "$0" "$@"
 start_test
 
@@ -93,6 +93,13 @@ try_on() {
 	check "$type: set-ID bits go as on the native file system" \
 		same_files "$scratch/wanted" "$scratch/got"
 	check "$type: nobody keeps them after a write" no_set_ids "$scratch/got"
+	# Whoever makes a user namespace has all capabilities, there.
+	# Made below: a file that was written to through the overlay has a writer, whose right it would be.
+	printf 'x\n' >"$volume/lower/namespace"
+	chmod 6777 "$volume/lower/namespace"
+	check_same "$type: capabilities of a user namespace below count for nothing" 'errno 1' \
+		"$(as 1002 1002 '' unshare -Ur "$helpers/setid" chown-none "$volume/target/namespace" || true)"
+	check_same "$type: and the bits stay" 6777 "$(stat -c %a "$volume/target/namespace")"
 	modes_of "$volume/target" >"$scratch/before"
 	check "$type: converges to native" turns_native "$type" resume
 	check_same "$type: is native" "$type" "$(type_at "$volume/target")"

@@ -289,12 +289,8 @@ static void node_lookup_random_work_agrees_with_a_model(void **state)
 static void node_lookup_many_entries_are_found(void **state)
 {
 	struct fixture *f = *state;
-	uint64_t *ids = calloc(MANY, sizeof(*ids));
-	struct stat st;
-	AUTO_FD int fd = make_file(f, "a", &st);
 
 	/* By keys that stand for files: so many real ones would take their time. */
-	assert_non_null(ids);
 	for (uint32_t i = 0; i < MANY; i++) {
 		struct tree_key key = { .is_handle = true, .type = 1, .len = 12 };
 
@@ -314,7 +310,6 @@ static void node_lookup_many_entries_are_found(void **state)
 	node_release_settled(f->table, NULL, NULL);
 	assert_int_equal(node_count(f->table), 1);
 	assert_false(is_known(f, 2));
-	free(ids);
 }
 
 static void node_settle_stays_after_forget(void **state)

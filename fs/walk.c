@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/walk.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "fs/base/cleanup.h"
+
+enum {
+	ENTRIES_BYTES = 32 * 1024,
+	DEPTH_WITH_BUFFER = 64, /* deeper directories read their entries again when the walk returns */
+	THREADS_MAX = 8,
+};
+
+struct walk_dir {
+	struct walk_dir *parent; /* NULL: the first; lives as long as its children */
+	struct walk_dir *next;	 /* in the queue, or below on the stack of the thread that lists it */
+	struct walk_dir *all_prev, *all_next; /* guarded by walk->lock */
+	atomic_uint pending; /* its own listing, and its subdirectories that are not left yet */
+	unsigned depth;
+	uint64_t state;
+	struct stat st;
+	struct tree_key key;
+	int fd; /* O_RDONLY; -1 while it is not the thread's deepest and its handle can be opened */
+	off_t cookie;	/* where the next entries are read */
+	char *entries;	/* ENTRIES_BYTES, or NULL */
+	ssize_t filled, at;
+	char name[]; /* in its parent; "" for the first */
+};
+
+struct walk {
+	const struct tree *tree;
+	const struct walk_hooks *hooks;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	struct walk_dir *queue; /* directories given away; guarded by lock */
+	struct walk_dir *all;	/* guarded by lock */
+	bool is_done;		/* the first directory is left; guarded by lock */
+	atomic_uint idle;	/* threads that wait for the queue */
+	atomic_uint queued;
+	atomic_bool stop;
+};
+
+struct linux_dirent64 {
+	ino64_t d_ino;
+	off64_t d_off;
+	unsigned short d_reclen;
+	unsigned char d_type;
+	char d_name[];
+};
+
+uint64_t walk_state(const struct walk_dir *dir)
+{
+	return dir->state;
+}
+
+bool walk_is_first(const struct walk_dir *dir)
+{
+	return dir->parent == NULL;
+}
+
+void walk_path(const struct walk_dir *dir, const char *name, char *ret_path, size_t size)
+{
+	size_t at = size - 1;
+
+	/* From the end: what is cut is the beginning. */
+	ret_path[at] = '\0';
+	for (const char *part = name; part; dir = dir ? dir->parent : NULL) {
+		size_t len = strlen(part), slash = ret_path[at] != '\0';
+
+		if (len + slash > at)
+			break;
+		if (len > 0) {
+			at -= slash;
+			if (slash)
+				ret_path[at] = '/';
+			at -= len;
+			memcpy(ret_path + at, part, len);
+		}
+		part = dir ? dir->name : NULL;
+	}
+	if (ret_path[at] == '\0')
+		ret_path[--at] = '.';
+	memmove(ret_path, ret_path + at, size - at);
+}
+
+/* ---- directories ---- */
+
+static void dir_free(struct walk *w, struct walk_dir *dir)
+{
+	pthread_mutex_lock(&w->lock);
+	if (dir->all_prev)
+		dir->all_prev->all_next = dir->all_next;
+	else
+		w->all = dir->all_next;
+	if (dir->all_next)
+		dir->all_next->all_prev = dir->all_prev;
+	pthread_mutex_unlock(&w->lock);
+	free(dir->entries);
+	cleanup_fd(&dir->fd);
+	free(dir);
+}
+
+/* Opens a directory for reading; without touching its access time where that is allowed. */
+static int open_listing(int fd, int *ret_fd)
+{
+	int r = tree_reopen(fd, S_IFDIR, O_RDONLY | O_DIRECTORY | O_NOATIME, ret_fd);
+
+	/* O_NOATIME is for owners and CAP_FOWNER: in a user namespace a foreign owner refuses it. */
+	if (r == -EPERM)
+		r = tree_reopen(fd, S_IFDIR, O_RDONLY | O_DIRECTORY, ret_fd);
+	return r;
+}
+
+static int dir_new(struct walk *w, struct walk_dir *parent, int fd, const struct stat *st,
+		   const char *name, uint64_t state, struct walk_dir **ret_dir)
+{
+	struct walk_dir *dir = calloc(1, sizeof(*dir) + strlen(name) + 1);
+	int r;
+
+	if (!dir)
+		return -ENOMEM;
+	dir->fd = -1;
+	r = tree_key_get(w->tree, fd, st, &dir->key);
+	if (r == 0)
+		r = open_listing(fd, &dir->fd);
+	if (r < 0) {
+		free(dir);
+		return r;
+	}
+	dir->parent = parent;
+	dir->pending = 1;
+	dir->depth = parent ? parent->depth + 1 : 0;
+	dir->state = state;
+	dir->st = *st;
+	strcpy(dir->name, name);
+	pthread_mutex_lock(&w->lock);
+	dir->all_next = w->all;
+	if (w->all)
+		w->all->all_prev = dir;
+	w->all = dir;
+	pthread_mutex_unlock(&w->lock);
+	*ret_dir = dir;
+	return 0;
+}
+
+/* What a directory need not hold while its thread is somewhere below. */
+static void dir_suspend(struct walk_dir *dir)
+{
+	if (dir->key.is_handle)
+		cleanup_fd(&dir->fd);
+	if (dir->depth >= DEPTH_WITH_BUFFER) {
+		free(dir->entries);
+		dir->entries = NULL;
+		dir->filled = dir->at = 0;
+	}
+}
+
+static int dir_open(struct walk *w, struct walk_dir *dir)
+{
+	AUTO_FD int fd = -1;
+	int r;
+
+	if (dir->fd >= 0)
+		return 0;
+	r = tree_open_handle(w->tree, &dir->key, &fd);
+	return r < 0 ? r : open_listing(fd, &dir->fd);
+}
+
+/* The next entry of the directory: 1, 0 at its end, or -errno. */
+static int dir_next(struct walk *w, struct walk_dir *dir, struct linux_dirent64 **ret_entry)
+{
+	int r = dir_open(w, dir);
+
+	if (r < 0)
+		return r;
+	if (dir->at >= dir->filled) {
+		if (!dir->entries)
+			dir->entries = malloc(ENTRIES_BYTES);
+		if (!dir->entries)
+			return -ENOMEM;
+		if (lseek(dir->fd, dir->cookie, SEEK_SET) < 0)
+			return -errno;
+		dir->filled = syscall(SYS_getdents64, dir->fd, dir->entries, ENTRIES_BYTES);
+		dir->at = 0;
+		if (dir->filled < 0) {
+			dir->filled = 0;
+			return -errno;
+		}
+		if (dir->filled == 0)
+			return 0;
+	}
+	*ret_entry = (struct linux_dirent64 *)(dir->entries + dir->at);
+	dir->at += (*ret_entry)->d_reclen;
+	dir->cookie = (*ret_entry)->d_off;
+	return 1;
+}
+
+/* All below it is done, so now it is its turn; and perhaps its parent's. */
+static void dir_leave(struct walk *w, struct walk_dir *dir)
+{
+	while (dir && atomic_fetch_sub(&dir->pending, 1) == 1) {
+		struct walk_dir *parent = dir->parent;
+		AUTO_FD int fd = -1;
+		struct stat st;
+		int r = 0;
+
+		if (dir->fd >= 0)
+			fd = take_fd(&dir->fd);
+		else
+			r = tree_open_handle(w->tree, &dir->key, &fd);
+		if (r == 0)
+			r = tree_stat(fd, &st);
+		if (r == 0)
+			w->hooks->leave(w->hooks->context, dir, fd, &st);
+		else if (r != -ESTALE)
+			w->hooks->failed(w->hooks->context, dir, "", -r);
+		dir_free(w, dir);
+		if (!parent) {
+			pthread_mutex_lock(&w->lock);
+			w->is_done = true;
+			pthread_cond_broadcast(&w->changed);
+			pthread_mutex_unlock(&w->lock);
+		}
+		dir = parent;
+	}
+}
+
+/* ---- threads ---- */
+
+/* Gives a directory to a thread that has nothing to do; false when there is none. */
+static bool give_away(struct walk *w, struct walk_dir *dir)
+{
+	if (atomic_load(&w->idle) <= atomic_load(&w->queued))
+		return false;
+	dir_suspend(dir);
+	pthread_mutex_lock(&w->lock);
+	dir->next = w->queue;
+	w->queue = dir;
+	atomic_fetch_add(&w->queued, 1);
+	pthread_cond_signal(&w->changed);
+	pthread_mutex_unlock(&w->lock);
+	return true;
+}
+
+/* The next directory to list for a thread that has none: NULL when the walk is over. */
+static struct walk_dir *take(struct walk *w)
+{
+	struct walk_dir *dir;
+
+	pthread_mutex_lock(&w->lock);
+	atomic_fetch_add(&w->idle, 1);
+	while (!w->queue && !w->is_done && !atomic_load(&w->stop))
+		pthread_cond_wait(&w->changed, &w->lock);
+	atomic_fetch_sub(&w->idle, 1);
+	dir = atomic_load(&w->stop) ? NULL : w->queue;
+	if (dir) {
+		w->queue = dir->next;
+		atomic_fetch_sub(&w->queued, 1);
+	}
+	pthread_mutex_unlock(&w->lock);
+	return dir;
+}
+
+static void end(struct walk *w)
+{
+	pthread_mutex_lock(&w->lock);
+	atomic_store(&w->stop, true);
+	pthread_cond_broadcast(&w->changed);
+	pthread_mutex_unlock(&w->lock);
+}
+
+/*
+ * One entry of the deepest directory of this thread. A subdirectory becomes the deepest, or goes to
+ * another thread. Returns the deepest.
+ */
+static struct walk_dir *visit(struct walk *w, struct walk_dir *dir, const char *name)
+{
+	const struct walk_hooks *hooks = w->hooks;
+	struct walk_dir *child = NULL;
+	AUTO_FD int fd = -1;
+	uint64_t state = 0;
+	struct stat st;
+	int r;
+
+	if (!tree_name_is_valid(name))
+		return dir;
+	r = tree_stat_entry(dir->fd, name, &st);
+	if (r == 0 && !S_ISDIR(st.st_mode)) {
+		hooks->file(hooks->context, dir, dir->fd, name, &st);
+		return dir;
+	}
+	if (r == 0 && !hooks->enter(hooks->context, dir, dir->fd, name, &st, &state))
+		return dir;
+	if (r == 0)
+		r = tree_pin(dir->fd, name, &fd, &st);
+	if (r == 0 && !S_ISDIR(st.st_mode)) {
+		/* Replaced between two looks. */
+		hooks->file(hooks->context, dir, dir->fd, name, &st);
+		return dir;
+	}
+	if (r == 0)
+		r = dir_new(w, dir, fd, &st, name, state, &child);
+	if (r < 0) {
+		if (r != -ENOENT && r != -ESTALE)
+			hooks->failed(hooks->context, dir, name, -r);
+		return dir;
+	}
+	atomic_fetch_add(&dir->pending, 1);
+	if (give_away(w, child))
+		return dir;
+	dir_suspend(dir);
+	child->next = dir;
+	return child;
+}
+
+static void *work(void *argument)
+{
+	struct walk *w = argument;
+	struct walk_dir *dir;
+
+	while ((dir = take(w))) {
+		dir->next = NULL;
+		while (dir) {
+			struct linux_dirent64 *entry = NULL;
+			char name[TREE_NAME_MAX + 1];
+			struct walk_dir *above;
+			int r;
+
+			if (atomic_load(&w->stop))
+				return NULL;
+			if (!w->hooks->go_on(w->hooks->context)) {
+				end(w);
+				return NULL;
+			}
+			r = dir_next(w, dir, &entry);
+			if (r > 0) {
+				/* The entry lies in a buffer that visiting may free. */
+				snprintf(name, sizeof(name), "%s", entry->d_name);
+				dir = visit(w, dir, name);
+				continue;
+			}
+			if (r < 0 && r != -ESTALE && r != -ENOENT)
+				w->hooks->failed(w->hooks->context, dir, "", -r);
+			above = dir->next;
+			/* While others are still below, it may take long until it is left. */
+			if (atomic_load(&dir->pending) > 1)
+				dir_suspend(dir);
+			dir_leave(w, dir);
+			dir = above;
+		}
+	}
+	return NULL;
+}
+
+int walk_tree(const struct tree *tree, int fd, uint64_t state, unsigned threads,
+	      const struct walk_hooks *hooks)
+{
+	struct walk w = { .tree = tree, .hooks = hooks };
+	pthread_t helpers[THREADS_MAX];
+	unsigned started = 0;
+	struct walk_dir *first;
+	struct stat st;
+	int r = tree_stat(fd, &st);
+
+	pthread_mutex_init(&w.lock, NULL);
+	pthread_cond_init(&w.changed, NULL);
+	if (r == 0)
+		r = dir_new(&w, NULL, fd, &st, "", state, &first);
+	if (r < 0)
+		return r;
+	w.queue = first;
+	w.queued = 1;
+	while (started + 1 < threads && started < THREADS_MAX &&
+	       pthread_create(&helpers[started], NULL, work, &w) == 0)
+		started++;
+	work(&w);
+	for (unsigned i = 0; i < started; i++)
+		pthread_join(helpers[i], NULL);
+	r = w.is_done;
+	while (w.all)
+		dir_free(&w, w.all);
+	return r;
+}

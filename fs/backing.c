@@ -5,27 +5,17 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fuse_lowlevel.h>
-#include <linux/fuse.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
-
-/* Newer than some distributions' linux/fuse.h; the kernel's uapi since 6.9. */
-struct backing_map {
-	int32_t fd;
-	uint32_t flags;
-	uint64_t padding;
-};
-#define DEV_IOC_BACKING_OPEN _IOW(FUSE_DEV_IOC_MAGIC, 1, struct backing_map)
-#define DEV_IOC_BACKING_CLOSE _IOW(FUSE_DEV_IOC_MAGIC, 2, uint32_t)
+#include "fs/fuse_ioctl.h"
 
 /* Registers @file with the kernel: an id above 0, or -errno. */
 static int register_file(struct overlay *ov, int file)
 {
 	struct backing_map map = { .fd = file };
-	int id = ioctl(ov->device_fd, DEV_IOC_BACKING_OPEN, &map);
+	int id = ioctl(ov->device_fd, DEVICE_BACKING_OPEN, &map);
 
 	return id > 0 ? id : id == 0 ? -EIO : -errno;
 }
@@ -34,7 +24,7 @@ static void unregister_file(struct overlay *ov, int32_t id)
 {
 	uint32_t argument = (uint32_t)id;
 
-	if (ioctl(ov->device_fd, DEV_IOC_BACKING_CLOSE, &argument) < 0)
+	if (ioctl(ov->device_fd, DEVICE_BACKING_CLOSE, &argument) < 0)
 		log_line(LOG_WARNING, "release", "backing id %d: %m (ignoring)", (int)id);
 }
 
@@ -81,8 +71,8 @@ static int choose(struct overlay *ov, int file, struct node_open_state *io_state
 		io_state->flags |= NODE_PASSTHROUGH;
 		io_state->backing_id = id;
 	} else if (is_refused_for_all(-id)) {
-		log_line(LOG_INFO, "open", "no kernel passthrough (%d): file data goes through the page cache",
-			 -id);
+		log_line(LOG_INFO, "open",
+			 "no kernel passthrough (%d): file data goes through the page cache", -id);
 		choose_cached(ov);
 	} else if (id == -ENOMEM || id == -ENFILE || id == -EMFILE) {
 		return id;

@@ -37,7 +37,8 @@ static bool read_status(const struct caller *c, const char *key, char *ret_value
 {
 	size_t key_len = strlen(key), used = 0;
 	char path[32], *text, *line;
-	AUTO_FREE char *buffer = malloc(128 * 1024); /* 65536 groups of a process fit barely in 700 kB */
+	AUTO_FREE char *buffer =
+		malloc(128 * 1024); /* 65536 groups of a process fit barely in 700 kB */
 	AUTO_FD int fd = -1;
 	const size_t room = 128 * 1024;
 
@@ -76,7 +77,8 @@ bool caller_is_in_group(const struct caller *c, gid_t gid)
 	groups = malloc(GROUPS_MAX_TEXT);
 	if (!groups || !read_status(c, "Groups", groups, GROUPS_MAX_TEXT))
 		return false;
-	for (char *word = strtok_r(groups, " \t", &save); word; word = strtok_r(NULL, " \t", &save)) {
+	for (char *word = strtok_r(groups, " \t", &save); word;
+	     word = strtok_r(NULL, " \t", &save)) {
 		gid_t member;
 
 		if (parse_gid(word, &member) == 0 && member == gid)

@@ -60,7 +60,8 @@ static void write_status(struct control *c, struct keyval_writer *w, char *text)
 	if (failures)
 		count = shared_get_texts(c->shared, reason, failures);
 	keyval_begin(w, text, "status");
-	keyval_add(w, "state", "%s", facts.is_native ? "native" : state_name(atomic_load(&h->state)));
+	keyval_add(w, "state", "%s",
+		   facts.is_native ? "native" : state_name(atomic_load(&h->state)));
 	if (reason[0])
 		keyval_add(w, "reason", "%s", reason);
 	keyval_add(w, "run", "%s", facts.run_id);
@@ -77,7 +78,8 @@ static void write_status(struct control *c, struct keyval_writer *w, char *text)
 	keyval_add(w, "keeper_pid", "%d", (int)getpid());
 	keyval_add(w, "server_pid", "%d", (int)facts.server_pid);
 	keyval_add(w, "restarts", "%u", facts.restarts);
-	keyval_add(w, "data_path", "%s", atomic_load(&h->data_path_cached) ? "cached" : "passthrough");
+	keyval_add(w, "data_path", "%s",
+		   atomic_load(&h->data_path_cached) ? "cached" : "passthrough");
 	keyval_add(w, "mount_id", "%llu", (unsigned long long)facts.mount_id);
 	keyval_add(w, "holders", "%d", facts.is_native);
 	/* As many failures as one packet takes; the counter has them all. */
@@ -202,8 +204,9 @@ static const struct {
 	const char *verb;
 	int (*handle)(struct control *c, int client, const char *message);
 } requests[] = {
-	{ "status", handle_status },   { "watch", handle_watch },	{ "pause", handle_pause },
-	{ "resume", handle_resume },   { "rate", handle_rate },	{ "converge", handle_converge },
+	{ "status", handle_status },   { "watch", handle_watch },
+	{ "pause", handle_pause },     { "resume", handle_resume },
+	{ "rate", handle_rate },       { "converge", handle_converge },
 	{ "handoff", handle_handoff }, { "finished", handle_finished },
 };
 

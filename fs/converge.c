@@ -39,15 +39,15 @@ struct converger {
 
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
-	atomic_bool stop;		/* set under lock */
-	bool again;			/* guarded by lock: the whole tree must be walked again */
-	bool is_done;			/* guarded by lock */
-	struct moved moved[MOVED_MAX];	/* guarded by lock */
-	size_t moved_count;		/* guarded by lock */
+	atomic_bool stop;	       /* set under lock */
+	bool again;		       /* guarded by lock: the whole tree must be walked again */
+	bool is_done;		       /* guarded by lock */
+	struct moved moved[MOVED_MAX]; /* guarded by lock */
+	size_t moved_count;	       /* guarded by lock */
 
-	struct timespec window_start;	/* guarded by lock */
-	uint64_t window_seen;		/* guarded by lock: entries of all threads */
-	pthread_mutex_t failure_lock;	/* one writer of the failure list at a time */
+	struct timespec window_start; /* guarded by lock */
+	uint64_t window_seen;	      /* guarded by lock: entries of all threads */
+	pthread_mutex_t failure_lock; /* one writer of the failure list at a time */
 };
 
 int converge_new(struct run *run, const struct converge_events *events, struct converger **ret)
@@ -143,7 +143,8 @@ static bool may_go_on(void *context)
 {
 	static __thread unsigned uncounted;
 	struct converger *c = context;
-	bool is_free = !atomic_load(&header(c)->paused) && atomic_load(&header(c)->converge_rate) == 0;
+	bool is_free =
+		!atomic_load(&header(c)->paused) && atomic_load(&header(c)->converge_rate) == 0;
 
 	uncounted++;
 	if (is_free && !atomic_load(&c->stop) && uncounted < COUNT_STEP)
@@ -201,8 +202,8 @@ static int converge_inode(struct converger *c, int fd, uint64_t ino, uint64_t ex
 }
 
 /* @dir and @name: where it was met, for messages; NULL and "": the root by itself. */
-static void converge_entry(struct converger *c, const struct walk_dir *dir, const char *name, int fd,
-			   const struct stat *st, uint64_t exclude, bool is_root)
+static void converge_entry(struct converger *c, const struct walk_dir *dir, const char *name,
+			   int fd, const struct stat *st, uint64_t exclude, bool is_root)
 {
 	struct shared_header *h = header(c);
 	struct node_info node = { .id = 0 };
@@ -240,8 +241,7 @@ static void on_file(void *context, const struct walk_dir *dir, int dir_fd, const
 {
 	struct converger *c = context;
 	struct shared_header *h = header(c);
-	uint64_t exclude =
-		exclude_child(c->run->options->exclude, walk_state(dir), name, false);
+	uint64_t exclude = exclude_child(c->run->options->exclude, walk_state(dir), name, false);
 	AUTO_FD int fd = -1;
 	struct stat now;
 	int r;
@@ -481,7 +481,8 @@ void converge_moved(struct converger *c, int fd, const struct stat *st, uint64_t
 				   -1;
 
 		if (copy >= 0)
-			c->moved[c->moved_count++] = (struct moved){ .fd = copy, .exclude = exclude };
+			c->moved[c->moved_count++] =
+				(struct moved){ .fd = copy, .exclude = exclude };
 		else
 			c->again = true;
 	}

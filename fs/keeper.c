@@ -29,8 +29,8 @@
 #include "fs/users.h"
 
 enum {
-	NOTIFY_MS = 250,	   /* watchers hear of counters at most this often */
-	TRY_FIRST_MS = 250,	   /* after a refused hand-off; doubles */
+	NOTIFY_MS = 250,    /* watchers hear of counters at most this often */
+	TRY_FIRST_MS = 250, /* after a refused hand-off; doubles */
 	TRY_LAST_MS = 5000,
 };
 
@@ -41,10 +41,10 @@ struct keeper {
 	int ready_fd;
 
 	struct mount_target target;
-	uint64_t attributes;	/* of the overlay and of the native mount */
+	uint64_t attributes;	 /* of the overlay and of the native mount */
 	uint64_t expected_files; /* 0: unknown */
-	int server_tree_fd;	/* detached mount of the lower tree, for the server */
-	int native_tree_fd;	/* another, to go beneath the overlay; -1: there is no hand-off */
+	int server_tree_fd;	 /* detached mount of the lower tree, for the server */
+	int native_tree_fd;	 /* another, to go beneath the overlay; -1: there is no hand-off */
 	struct shared shared;
 	int device_fd, channel_fd, signal_fd, server_pidfd;
 	pid_t server_pid;
@@ -163,8 +163,8 @@ static int refuse_nested_mounts(int lower_fd, char ret_reason[256])
 	path[len] = '\0';
 	r = users_mount_below(path, nested);
 	if (r == 1)
-		snprintf(ret_reason, 256, "%.180s is mounted inside the source: nested mounts are refused",
-			 nested);
+		snprintf(ret_reason, 256,
+			 "%.180s is mounted inside the source: nested mounts are refused", nested);
 	return r;
 }
 
@@ -350,7 +350,8 @@ static int start(struct keeper *k)
 	if (r != 0)
 		return r;
 	cleanup_fd(&k->server_tree_fd);
-	r = mounting_attach_overlay(k->device_fd, k->source, k->attributes, &k->target, &k->overlay);
+	r = mounting_attach_overlay(k->device_fd, k->source, k->attributes, &k->target,
+				    &k->overlay);
 	if (r < 0)
 		return fail(k, "mount", r);
 	k->is_mounted = true;
@@ -424,7 +425,8 @@ static void swap(struct keeper *k)
 		else if (r < 0)
 			snprintf(reason, sizeof(reason), "hand-off: %s", strerror(-r));
 	} else if (r < 0) {
-		snprintf(reason, sizeof(reason), "hand-off: users cannot be told: %s", strerror(-r));
+		snprintf(reason, sizeof(reason), "hand-off: users cannot be told: %s",
+			 strerror(-r));
 	}
 	if (r == 0) {
 		k->is_native = true;
@@ -520,7 +522,9 @@ static int poll_timeout(const struct keeper *k, int64_t now)
 	bool counts = atomic_load(&k->shared.header->state) == OVERLAY_CONVERGING;
 
 	if (control_has_watchers(&k->control) && (k->notify_due || counts))
-		timeout = k->notify_at_ms > now ? k->notify_at_ms - now : k->notify_due ? 0 : NOTIFY_MS;
+		timeout = k->notify_at_ms > now ? k->notify_at_ms - now :
+			  k->notify_due		? 0 :
+						  NOTIFY_MS;
 	if (k->try_at_ms > 0) {
 		int64_t wait = k->try_at_ms > now ? k->try_at_ms - now : 0;
 

@@ -171,7 +171,8 @@ static int wait_until_ready(int fd)
 	size_t used = 0;
 	ssize_t n;
 
-	while (used < sizeof(line) - 1 && (n = read(fd, line + used, sizeof(line) - 1 - used)) != 0) {
+	while (used < sizeof(line) - 1 &&
+	       (n = read(fd, line + used, sizeof(line) - 1 - used)) != 0) {
 		if (n < 0 && errno != EINTR)
 			break;
 		used += n > 0 ? (size_t)n : 0;
@@ -233,10 +234,10 @@ int main(int argc, char **argv)
 			close_others(&command.options);
 			if (command.options.ready_fd >= 0)
 				setsid();
-			status = command.foreground ? keeper_main(&command.options, source, target,
-								  command.arguments,
-								  command.options.ready_fd) :
-						      run_in_background(&command, source, target);
+			status = command.foreground ?
+					 keeper_main(&command.options, source, target,
+						     command.arguments, command.options.ready_fd) :
+					 run_in_background(&command, source, target);
 		}
 	}
 	free_command(&command);

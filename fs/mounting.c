@@ -99,7 +99,8 @@ uint64_t mounting_count_files(int fd)
 	struct statvfs fs;
 	struct statx stx;
 
-	if (stat_mount(fd, STATX_MNT_ID, &stx) < 0 || !(stx.stx_attributes & STATX_ATTR_MOUNT_ROOT) ||
+	if (stat_mount(fd, STATX_MNT_ID, &stx) < 0 ||
+	    !(stx.stx_attributes & STATX_ATTR_MOUNT_ROOT) ||
 	    !shows_whole_file_system(stx.stx_mnt_id))
 		return 0;
 	if (fstatvfs(fd, &fs) < 0 || fs.f_files <= fs.f_ffree)
@@ -169,7 +170,8 @@ static int make_overlay(int device_fd, const char *source, uint64_t attributes, 
 	snprintf(gid, sizeof(gid), "%u", getgid());
 	if (config_string(fs_fd, "source", source) < 0 ||
 	    config_string(fs_fd, "subtype", "fsgroupfs") < 0 ||
-	    config_string(fs_fd, "fd", device) < 0 || config_string(fs_fd, "rootmode", "40000") < 0 ||
+	    config_string(fs_fd, "fd", device) < 0 ||
+	    config_string(fs_fd, "rootmode", "40000") < 0 ||
 	    config_string(fs_fd, "user_id", uid) < 0 || config_string(fs_fd, "group_id", gid) < 0 ||
 	    syscall(SYS_fsconfig, fs_fd, FSCONFIG_SET_FLAG, "default_permissions", NULL, 0) < 0 ||
 	    syscall(SYS_fsconfig, fs_fd, FSCONFIG_SET_FLAG, "allow_other", NULL, 0) < 0 ||
@@ -242,8 +244,8 @@ static int unmount_fd(int fd, int flags)
 	return umount2(path, flags) < 0 ? -errno : 0;
 }
 
-int mounting_swap(const struct mount_target *target, const struct overlay_mount *overlay, int tree_fd,
-		  uint64_t *ret_id)
+int mounting_swap(const struct mount_target *target, const struct overlay_mount *overlay,
+		  int tree_fd, uint64_t *ret_id)
 {
 	AUTO_FD int top = -1;
 	struct overlay_mount native;

@@ -17,7 +17,7 @@
 #include <sys/types.h>
 
 struct mount_target {
-	int parent_fd; /* O_PATH */
+	int parent_fd;	/* O_PATH */
 	char name[256]; /* one component */
 };
 
@@ -41,8 +41,8 @@ uint64_t mounting_count_files(int fd);
 int mounting_clone(int fd, uint64_t attributes, int *ret_tree_fd);
 
 struct overlay_mount {
-	uint64_t id;		      /* unique, never used again (STATX_MNT_ID_UNIQUE) */
-	uint64_t short_id;	      /* as in mountinfo */
+	uint64_t id;		       /* unique, never used again (STATX_MNT_ID_UNIQUE) */
+	uint64_t short_id;	       /* as in mountinfo */
 	uint32_t dev_major, dev_minor; /* of its superblock */
 };
 
@@ -60,8 +60,8 @@ int mounting_is_on_top(const struct mount_target *target, uint64_t id);
  * mounting_swap: puts the detached mount @tree_fd beneath the overlay, and detaches the overlay: at no
  * moment is there nothing at the target. *ret_id is the unique id of what is there now.
  */
-int mounting_swap(const struct mount_target *target, const struct overlay_mount *overlay, int tree_fd,
-		  uint64_t *ret_id);
+int mounting_swap(const struct mount_target *target, const struct overlay_mount *overlay,
+		  int tree_fd, uint64_t *ret_id);
 
 /* mounting_detach: unmounts the overlay from its target; -EBUSY when it is in use, unless @lazy. */
 int mounting_detach(const struct mount_target *target, uint64_t id, bool lazy);

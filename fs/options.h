@@ -34,9 +34,10 @@ struct overlay_options {
 	uint64_t converge_rate; /* files a second, 0: no limit */
 	struct exclude *exclude;
 	uint64_t expected_files; /* from an earlier run, for progress; 0: unknown */
-	const char *volume; /* for logs, or NULL; these texts are borrowed from the argument vector */
+	const char
+		*volume; /* for logs, or NULL; these texts are borrowed from the argument vector */
 	char run_id[RUN_ID_LEN + 1]; /* empty: the run ends with the mount and is never resumed */
-	const char *epoch;	     /* "seconds.nanoseconds" or "none" of a run that is resumed, or NULL */
+	const char *epoch; /* "seconds.nanoseconds" or "none" of a run that is resumed, or NULL */
 
 	/* Mount attributes to set and to clear against those of the lower's mount: MOUNT_ATTR_*. */
 	uint64_t mount_attr_set, mount_attr_clear;

@@ -33,12 +33,12 @@ struct overlay {
 	struct converger *converger; /* NULL: nothing is ever written (virtual, none) */
 	struct gate gate;
 	struct fuse_session *session;
-	struct server_threads *threads; /* of session.c */
-	int device_fd;	/* of /dev/fuse */
-	int channel_fd; /* to the keeper: channel.h */
-	int proc_fd;	/* of /proc, for callers' status */
-	double entry_timeout, attr_timeout;	 /* seconds */
-	_Atomic bool has_passthrough; /* until the kernel first refuses a backing file */
+	struct server_threads *threads;	    /* of session.c */
+	int device_fd;			    /* of /dev/fuse */
+	int channel_fd;			    /* to the keeper: channel.h */
+	int proc_fd;			    /* of /proc, for callers' status */
+	double entry_timeout, attr_timeout; /* seconds */
+	_Atomic bool has_passthrough;	    /* until the kernel first refuses a backing file */
 };
 
 /* overlay_invalidate: the kernel's cached attributes and ACL of a node are dropped. Never blocks on the tree. */

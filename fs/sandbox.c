@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
+#include "fs/fuse_ioctl.h"
 
 /* Capabilities that an overlay server keeps, and what it does with each. */
 static const struct {
@@ -29,23 +30,28 @@ static const struct {
 	const char *reason;
 } kept[] = {
 	{ CAP_CHOWN, "the run's group; chown(2) of users, which the kernel has checked" },
-	{ CAP_DAC_OVERRIDE, "directories and files that the shown, not the real mode opens to the caller" },
+	{ CAP_DAC_OVERRIDE,
+	  "directories and files that the shown, not the real mode opens to the caller" },
 	{ CAP_DAC_READ_SEARCH, "open_by_handle_at(2): nodes are file handles" },
 	{ CAP_FOWNER, "mode, times and ACLs of files of any owner; O_NOATIME" },
-	{ CAP_FSETID, "set-group-ID is decided by us against the shown group, not by the lower kernel" },
+	{ CAP_FSETID,
+	  "set-group-ID is decided by us against the shown group, not by the lower kernel" },
 	{ CAP_SETUID, "setfsuid(2): new files belong to the caller" },
 	{ CAP_SETGID, "setfsgid(2): new files get the group that the shown directory gives" },
 	{ CAP_MKNOD, "mknod(2) of users with that capability" },
 	{ CAP_SETFCAP, "file capabilities survive a change of group" },
 	{ CAP_LINUX_IMMUTABLE, "chattr of users with that capability" },
-	{ CAP_SYS_ADMIN, "trusted.* attributes (the run's mark); the passthrough ioctls of /dev/fuse" },
+	{ CAP_SYS_ADMIN,
+	  "trusted.* attributes (the run's mark); the passthrough ioctls of /dev/fuse" },
 };
 
-/* The ioctls: attributes of files, the two of passthrough, and those that the libraries ask a log with. */
+/* The ioctls: attributes of files, and passthrough. */
 static const unsigned long allowed_ioctls[] = {
-	FS_IOC_GETFLAGS, FS_IOC_SETFLAGS, FS_IOC_FSGETXATTR, FS_IOC_FSSETXATTR, 0x4010e501, 0x4004e502,
+	FS_IOC_GETFLAGS,   FS_IOC_SETFLAGS,	FS_IOC_FSGETXATTR,
+	FS_IOC_FSSETXATTR, DEVICE_BACKING_OPEN, DEVICE_BACKING_CLOSE,
 };
 
+/* clang-format off */
 /* Everything else answers EPERM and is logged. No call that makes a process, a namespace, a mount or a socket. */
 static const int allowed_calls[] = {
 	/* requests and replies */
@@ -59,8 +65,8 @@ static const int allowed_calls[] = {
 	SCMP_SYS(name_to_handle_at), SCMP_SYS(newfstatat), SCMP_SYS(fstat), SCMP_SYS(stat),
 	SCMP_SYS(lstat), SCMP_SYS(statx), SCMP_SYS(statfs), SCMP_SYS(fstatfs), SCMP_SYS(getdents64),
 	SCMP_SYS(readlinkat), SCMP_SYS(mkdirat), SCMP_SYS(mknodat), SCMP_SYS(symlinkat),
-	SCMP_SYS(linkat), SCMP_SYS(unlinkat), SCMP_SYS(renameat), SCMP_SYS(renameat2), SCMP_SYS(chmod), SCMP_SYS(fchmod),
-	SCMP_SYS(fchmodat), SCMP_SYS(fchownat), SCMP_SYS(truncate), SCMP_SYS(ftruncate),
+	SCMP_SYS(linkat), SCMP_SYS(unlinkat), SCMP_SYS(renameat), SCMP_SYS(renameat2),
+	SCMP_SYS(chmod), SCMP_SYS(fchmod), SCMP_SYS(fchmodat), SCMP_SYS(fchownat), SCMP_SYS(truncate), SCMP_SYS(ftruncate),
 	SCMP_SYS(utimensat), SCMP_SYS(getxattr), SCMP_SYS(setxattr), SCMP_SYS(listxattr),
 	SCMP_SYS(removexattr), SCMP_SYS(fsync), SCMP_SYS(fdatasync), SCMP_SYS(fallocate),
 	SCMP_SYS(copy_file_range), 452 /* fchmodat2, newer than libseccomp 2.5 */,
@@ -82,6 +88,7 @@ static const int allowed_calls[] = {
 	SCMP_SYS(unlink), SCMP_SYS(getppid), SCMP_SYS(sysinfo),
 #endif
 };
+/* clang-format on */
 
 static int raise_limits(void)
 {
@@ -168,8 +175,8 @@ int sandbox_drop_capabilities(const char **ret_step)
 	if (capng_get_caps_process() < 0)
 		return -EPERM;
 	for (unsigned cap = 0; cap <= CAP_LAST_CAP; cap++) {
-		capng_type_t sets = CAPNG_EFFECTIVE | CAPNG_PERMITTED | CAPNG_INHERITABLE |
-				    CAPNG_BOUNDING_SET;
+		capng_type_t sets =
+			CAPNG_EFFECTIVE | CAPNG_PERMITTED | CAPNG_INHERITABLE | CAPNG_BOUNDING_SET;
 		bool keep = false;
 
 		for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
@@ -221,7 +228,8 @@ int sandbox_lock(const char **ret_step)
 	const struct sigaction refused = { .sa_sigaction = on_refused_call,
 					   .sa_flags = SA_SIGINFO | SA_NODEFER };
 	/* A thread is made with these flags and no others (glibc); anything else is a process. */
-	const uint64_t thread_flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD;
+	const uint64_t thread_flags =
+		CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD;
 	scmp_filter_ctx filter;
 	int r = 0;
 

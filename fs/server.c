@@ -242,9 +242,10 @@ static void choose_first_state(struct server *s, bool *ret_walk)
 
 	*ret_walk = false;
 	if (o->ownership != OWNERSHIP_CONVERGE) {
-		set_state(s, OVERLAY_VIRTUAL, o->ownership == OWNERSHIP_NONE ? "ownership=none" :
-					      o->rule.read_only		      ? "read-only" :
-										"ownership=virtual");
+		set_state(s, OVERLAY_VIRTUAL,
+			  o->ownership == OWNERSHIP_NONE ? "ownership=none" :
+			  o->rule.read_only		 ? "read-only" :
+							   "ownership=virtual");
 		return;
 	}
 	if (o->policy == POLICY_ON_ROOT_MISMATCH && tree_stat(ov->tree.root_fd, &root) == 0 &&

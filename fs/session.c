@@ -44,8 +44,8 @@ static unsigned backing_depth(const struct overlay *ov)
 {
 	struct statfs st;
 
-	return fstatfs(ov->tree.mount_fd, &st) == 0 &&
-			       (st.f_type == OVERLAYFS_SUPER_MAGIC || st.f_type == FUSE_SUPER_MAGIC) ?
+	return fstatfs(ov->tree.mount_fd, &st) == 0 && (st.f_type == OVERLAYFS_SUPER_MAGIC ||
+							st.f_type == FUSE_SUPER_MAGIC) ?
 		       1 :
 		       0;
 }

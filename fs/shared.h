@@ -40,14 +40,17 @@ enum overlay_state {
 
 enum node_flags {
 	NODE_USED = 1 << 0,
-	NODE_SETTLED = 1 << 1, /* made or changed by a user in this run; the slot stays until the run ends */
-	NODE_MARKED = 1 << 2,  /* carries the run's mark on the inode, to be removed after the run */
-	NODE_WRITTEN = 1 << 3, /* was opened for writing in passthrough: its attributes are never cached */
+	NODE_SETTLED =
+		1
+		<< 1, /* made or changed by a user in this run; the slot stays until the run ends */
+	NODE_MARKED = 1 << 2, /* carries the run's mark on the inode, to be removed after the run */
+	NODE_WRITTEN =
+		1 << 3, /* was opened for writing in passthrough: its attributes are never cached */
 	NODE_PASSTHROUGH = 1 << 4, /* its opens go through backing_id */
 	NODE_DIRECTORY = 1 << 5,
-	NODE_KEYED = 1 << 6, /* handle holds device and inode number, not a file handle */
+	NODE_KEYED = 1 << 6,	/* handle holds device and inode number, not a file handle */
 	NODE_UNLINKED = 1 << 7, /* the last link is gone; pinned until the kernel forgets it */
-	NODE_WRITER = 1 << 8, /* was opened for writing, in passthrough or not */
+	NODE_WRITER = 1 << 8,	/* was opened for writing, in passthrough or not */
 };
 
 /* One inode that the kernel knows, or that a run must remember. 112 bytes. */
@@ -67,7 +70,7 @@ struct node_slot {
 };
 
 struct shared_failure {
-	int32_t error; /* errno, positive */
+	int32_t error;		    /* errno, positive */
 	uint32_t is_immutable;	    /* the file has the immutable or append-only attribute */
 	char path[SHARED_PATH_MAX]; /* relative to the volume; bytes of the tree, not quoted */
 	uint32_t spare[2];
@@ -86,15 +89,17 @@ struct shared_header {
 
 	/* Progress: written by the server. */
 	_Atomic uint32_t state; /* enum overlay_state */
-	_Atomic uint32_t data_path_cached; /* 1: file data goes through the page cache of the overlay */
-	_Atomic uint32_t walk_done;	   /* the walk reached the root */
-	_Atomic uint32_t run_over;	   /* every file is shown as it is on disk */
+	_Atomic uint32_t
+		data_path_cached;   /* 1: file data goes through the page cache of the overlay */
+	_Atomic uint32_t walk_done; /* the walk reached the root */
+	_Atomic uint32_t run_over;  /* every file is shown as it is on disk */
 	_Atomic uint64_t seen, changed, correct, excluded, failed, total, rate;
 	_Atomic uint32_t text_seq; /* odd while the server writes reason or failures */
 	char reason[256];
 	uint32_t failure_count;
 	struct shared_failure failures[SHARED_FAILURES_MAX];
-	char epoch[40]; /* "seconds.nanoseconds", "none": no birth times here; empty: not looked for */
+	char epoch
+		[40]; /* "seconds.nanoseconds", "none": no birth times here; empty: not looked for */
 
 	/* The node table: owned by the server. */
 	uint32_t slot_count; /* slots in use or free, from index 0 */
@@ -104,7 +109,8 @@ struct shared_header {
 struct shared {
 	int fd;
 	struct shared_header *header;
-	struct node_slot *slots; /* an array of NODE_SLOTS_MAX, of which slot_capacity are backed by memory */
+	struct node_slot *
+		slots; /* an array of NODE_SLOTS_MAX, of which slot_capacity are backed by memory */
 	uint32_t slot_capacity;
 };
 

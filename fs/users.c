@@ -89,8 +89,8 @@ static int search_mounts(int proc_fd, const char *pid, const struct overlay_moun
 		uint32_t dev_major, dev_minor;
 
 		/* mount id, parent id, major:minor (proc_pid_mountinfo(5)) */
-		if (sscanf(line, "%" SCNu64 " %" SCNu64 " %" SCNu32 ":%" SCNu32, &id, &parent, &dev_major,
-			   &dev_minor) != 4)
+		if (sscanf(line, "%" SCNu64 " %" SCNu64 " %" SCNu32 ":%" SCNu32, &id, &parent,
+			   &dev_major, &dev_minor) != 4)
 			continue;
 		if (is_ours && parent == overlay->short_id) {
 			snprintf(ret_reason, 256, "something is mounted below it");
@@ -100,8 +100,9 @@ static int search_mounts(int proc_fd, const char *pid, const struct overlay_moun
 			continue;
 		if (is_ours && id == overlay->short_id)
 			continue;
-		snprintf(ret_reason, 256, is_ours ? "it is mounted at another place too" :
-						    "it is mounted in the mount namespace of process %.20s",
+		snprintf(ret_reason, 256,
+			 is_ours ? "it is mounted at another place too" :
+				   "it is mounted in the mount namespace of process %.20s",
 			 pid);
 		return 1;
 	}
@@ -116,7 +117,9 @@ static int search_mappings(int proc_fd, const char *pid, const struct overlay_mo
 	size_t size = 0;
 
 	if (!file)
-		return errno == ENOENT || errno == EACCES || errno == EPERM || errno == ESRCH ? 0 : -errno;
+		return errno == ENOENT || errno == EACCES || errno == EPERM || errno == ESRCH ?
+			       0 :
+			       -errno;
 	while (getline(&line, &size, file) > 0) {
 		uint32_t dev_major, dev_minor;
 
@@ -167,8 +170,8 @@ int users_find(const struct overlay_mount *overlay, bool with_mappings, char ret
 		uint32_t pid;
 
 		if (parse_u32(entry->d_name, &pid) == 0)
-			r = search_process(proc_fd, entry->d_name, overlay, with_mappings, ours.st_ino,
-					   &seen, ret_reason);
+			r = search_process(proc_fd, entry->d_name, overlay, with_mappings,
+					   ours.st_ino, &seen, ret_reason);
 	}
 	free(seen.namespaces);
 	return r;

@@ -16,13 +16,14 @@
 
 enum {
 	ENTRIES_BYTES = 32 * 1024,
-	DEPTH_WITH_BUFFER = 64, /* deeper directories read their entries again when the walk returns */
+	DEPTH_WITH_BUFFER =
+		64, /* deeper directories read their entries again when the walk returns */
 	THREADS_MAX = 8,
 };
 
 struct walk_dir {
 	struct walk_dir *parent; /* NULL: the first; lives as long as its children */
-	struct walk_dir *next;	 /* in the queue, or below on the stack of the thread that lists it */
+	struct walk_dir *next; /* in the queue, or below on the stack of the thread that lists it */
 	struct walk_dir *all_prev, *all_next; /* guarded by walk->lock */
 	atomic_uint pending; /* its own listing, and its subdirectories that are not left yet */
 	unsigned depth;
@@ -30,8 +31,8 @@ struct walk_dir {
 	struct stat st;
 	struct tree_key key;
 	int fd; /* O_RDONLY; -1 while it is not the thread's deepest and its handle can be opened */
-	off_t cookie;	/* where the next entries are read */
-	char *entries;	/* ENTRIES_BYTES, or NULL */
+	off_t cookie;  /* where the next entries are read */
+	char *entries; /* ENTRIES_BYTES, or NULL */
 	ssize_t filled, at;
 	char name[]; /* in its parent; "" for the first */
 };

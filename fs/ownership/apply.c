@@ -15,7 +15,8 @@ enum { CAPABILITY_MAX = 64 };
 
 static bool is_unchanged(const struct stat *before, const struct stat *after)
 {
-	return before->st_size == after->st_size && before->st_mtim.tv_sec == after->st_mtim.tv_sec &&
+	return before->st_size == after->st_size &&
+	       before->st_mtim.tv_sec == after->st_mtim.tv_sec &&
 	       before->st_mtim.tv_nsec == after->st_mtim.tv_nsec;
 }
 
@@ -63,11 +64,13 @@ int apply_entry(int fd, const char *fd_dir, const struct ownership_rule *rule, s
 	snprintf(path, sizeof(path), "%s/%d", fd_dir, fd);
 	if (shown.st_gid != before.st_gid) {
 		if (!S_ISDIR(before.st_mode) && !S_ISLNK(before.st_mode)) {
-			capability_len = getxattr(path, CAPABILITY_XATTR, capability, sizeof(capability));
+			capability_len =
+				getxattr(path, CAPABILITY_XATTR, capability, sizeof(capability));
 			if (capability_len < 0 && errno != ENODATA && errno != EOPNOTSUPP)
 				return -errno;
 		}
-		if (fchownat(fd, "", (uid_t)-1, shown.st_gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+		if (fchownat(fd, "", (uid_t)-1, shown.st_gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) <
+		    0)
 			return -errno;
 		/* Only set-ID bits and capabilities go with the group; without any the mode is still known. */
 		if ((before.st_mode & (S_ISUID | S_ISGID) || capability_len > 0) &&

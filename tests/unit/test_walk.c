@@ -38,7 +38,7 @@ static int remove_entry(const char *path, const struct stat *st, int type, struc
 	return remove(path);
 }
 
-static void make_dir(const char *format, ...)
+__attribute__((format(printf, 1, 2))) static void make_dir(const char *format, ...)
 {
 	char path[256];
 	va_list args;
@@ -269,14 +269,16 @@ static void walk_tree_deep_cuts_the_front_of_paths(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(walk_tree_one_thread_meets_each_once_children_first, set_up,
+		cmocka_unit_test_setup_teardown(walk_tree_one_thread_meets_each_once_children_first,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			walk_tree_many_threads_meet_each_once_children_first, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(walk_tree_refused_directory_is_passed_over, set_up,
 						tear_down),
-		cmocka_unit_test_setup_teardown(walk_tree_many_threads_meet_each_once_children_first, set_up,
+		cmocka_unit_test_setup_teardown(walk_tree_stopped_returns_0_and_leaves_nothing_open,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(walk_tree_deep_cuts_the_front_of_paths, set_up,
 						tear_down),
-		cmocka_unit_test_setup_teardown(walk_tree_refused_directory_is_passed_over, set_up, tear_down),
-		cmocka_unit_test_setup_teardown(walk_tree_stopped_returns_0_and_leaves_nothing_open, set_up,
-						tear_down),
-		cmocka_unit_test_setup_teardown(walk_tree_deep_cuts_the_front_of_paths, set_up, tear_down),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

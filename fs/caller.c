@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
+#include "fs/base/io.h"
 #include "fs/base/parse.h"
 
 /* What this thread is now; a switch that changes nothing costs nothing. */
@@ -32,50 +33,48 @@ void caller_leave(void)
 	setfsgid(0);
 }
 
-/* Copies the value of the line "@key:" of the caller's status into @ret_value. */
-static bool read_status(const struct caller *c, const char *key, char *ret_value, size_t size)
+/*
+ * The value of the line "@key:" of the caller's status, in a buffer that the caller frees with
+ * *ret_buffer; NULL when it cannot be read.
+ */
+static char *read_status(const struct caller *c, const char *key, char **ret_buffer)
 {
-	size_t key_len = strlen(key), used = 0;
+	enum {
+		STATUS_BYTES = 1 << 20
+	}; /* 65,536 groups (NGROUPS_MAX) of at most 11 characters, and the rest */
+	AUTO_FREE char *buffer = malloc(STATUS_BYTES);
+	size_t key_len = strlen(key);
 	char path[32], *text, *line;
-	AUTO_FREE char *buffer =
-		malloc(128 * 1024); /* 65536 groups of a process fit barely in 700 kB */
 	AUTO_FD int fd = -1;
-	const size_t room = 128 * 1024;
+	ssize_t used;
 
 	if (!buffer || c->pid <= 0)
-		return false;
+		return NULL;
 	snprintf(path, sizeof(path), "%d/status", (int)c->pid);
 	fd = openat(c->proc_fd, path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	while (used < room - 1) {
-		ssize_t n = read(fd, buffer + used, room - 1 - used);
-
-		if (n <= 0)
-			break;
-		used += (size_t)n;
-	}
+	used = fd < 0 ? -1 : io_read_all(fd, buffer, STATUS_BYTES - 1);
+	if (used < 0)
+		return NULL;
 	buffer[used] = '\0';
 	text = buffer;
 	while ((line = strsep(&text, "\n"))) {
-		if (strncmp(line, key, key_len) != 0 || line[key_len] != ':')
-			continue;
-		snprintf(ret_value, size, "%s", line + key_len + 1);
-		return true;
+		if (strncmp(line, key, key_len) == 0 && line[key_len] == ':') {
+			*ret_buffer = take_ptr(&buffer);
+			return line + key_len + 1;
+		}
 	}
-	return false;
+	return NULL;
 }
 
 bool caller_is_in_group(const struct caller *c, gid_t gid)
 {
-	enum { GROUPS_MAX_TEXT = 100 * 1024 };
-	AUTO_FREE char *groups = NULL;
-	char *save = NULL;
+	AUTO_FREE char *buffer = NULL;
+	char *groups, *save = NULL;
 
 	if (c->gid == gid || (c->extra_group != GID_UNSET && c->extra_group == gid))
 		return true;
-	groups = malloc(GROUPS_MAX_TEXT);
-	if (!groups || !read_status(c, "Groups", groups, GROUPS_MAX_TEXT))
+	groups = read_status(c, "Groups", &buffer);
+	if (!groups)
 		return false;
 	for (char *word = strtok_r(groups, " \t", &save); word;
 	     word = strtok_r(NULL, " \t", &save)) {
@@ -114,9 +113,8 @@ static bool is_in_our_user_namespace(const struct caller *c)
 
 bool caller_has_capability(const struct caller *c, int capability)
 {
-	char text[64];
+	AUTO_FREE char *buffer = NULL;
+	const char *text = read_status(c, "CapEff", &buffer);
 
-	if (!read_status(c, "CapEff", text, sizeof(text)))
-		return false;
-	return strtoull(text, NULL, 16) >> capability & 1 && is_in_our_user_namespace(c);
+	return text && strtoull(text, NULL, 16) >> capability & 1 && is_in_our_user_namespace(c);
 }

@@ -20,10 +20,11 @@
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
+#include "fs/base/gid_map.h"
 #include "fs/base/log.h"
+#include "fs/base/parse.h"
 #include "fs/channel.h"
 #include "fs/control.h"
-#include "fs/idmap.h"
 #include "fs/mounting.h"
 #include "fs/shared.h"
 #include "fs/users.h"
@@ -227,9 +228,13 @@ static int prepare(struct keeper *k)
 	int r;
 
 	if (k->options.ownership != OWNERSHIP_NONE) {
-		r = idmap_check_gid(rule->gid, reason);
-		if (r < 0)
+		if (rule->gid == GID_UNSET)
+			return fail_reason(k, "no group is given: -o gid=N is needed");
+		if (!gid_is_mapped(rule->gid)) {
+			snprintf(reason, sizeof(reason),
+				 "gid %u is not mapped in this user namespace", rule->gid);
 			return fail_reason(k, reason);
+		}
 	}
 	r = open_target(k);
 	if (r < 0)

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
+#include "fs/base/io.h"
 #include "fs/base/log.h"
 #include "fs/base/parse.h"
 #include "fs/keeper.h"
@@ -168,15 +169,10 @@ static int fill_standard_descriptors(bool discard)
 static int wait_until_ready(int fd)
 {
 	char line[1024];
-	size_t used = 0;
-	ssize_t n;
+	ssize_t used = io_read_all(fd, line, sizeof(line) - 1);
 
-	while (used < sizeof(line) - 1 &&
-	       (n = read(fd, line + used, sizeof(line) - 1 - used)) != 0) {
-		if (n < 0 && errno != EINTR)
-			break;
-		used += n > 0 ? (size_t)n : 0;
-	}
+	if (used < 0)
+		used = 0;
 	line[used] = '\0';
 	if (strcmp(line, "ok\n") == 0)
 		return EXIT_SUCCESS;

@@ -223,10 +223,13 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 	}
 	if (r == 0 && to_set & TIMES)
 		r = set_times(fd, attr, to_set);
-	if (r < 0)
+	if (r < 0) {
+		/* Part of it may be done. */
+		overlay_invalidate(ov, ino);
 		ops_reply_error(req, "setattr", ino, r);
-	else
+	} else {
 		reply_attr(req, ov, &node, fd, "setattr");
+	}
 }
 
 void ops_statfs(fuse_req_t req, fuse_ino_t ino)

@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "fs/backing.h"
@@ -18,14 +17,6 @@
  */
 
 enum { ENTRIES_BYTES = 64 * 1024 };
-
-struct linux_dirent64 {
-	ino64_t d_ino;
-	off64_t d_off;
-	unsigned short d_reclen;
-	unsigned char d_type;
-	char d_name[];
-};
 
 void ops_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
@@ -59,10 +50,10 @@ static bool is_dot(const char *name)
 }
 
 /* Adds one entry. Returns 1, 0 when it does not fit, -ENOENT when it is gone by now. */
-static int add(struct listing *l, const struct linux_dirent64 *entry)
+static int add(struct listing *l, const struct tree_entry *entry)
 {
-	struct fuse_entry_param found = { .attr.st_ino = entry->d_ino,
-					  .attr.st_mode = DTTOIF(entry->d_type) };
+	struct fuse_entry_param found = { .attr.st_ino = entry->ino,
+					  .attr.st_mode = DTTOIF(entry->type) };
 	char *at = l->buffer + l->used;
 	size_t room = l->size - l->used, need;
 	AUTO_FD int fd = -1;
@@ -71,27 +62,27 @@ static int add(struct listing *l, const struct linux_dirent64 *entry)
 	int r;
 
 	if (!l->plus) {
-		need = fuse_add_direntry(l->req, at, room, entry->d_name, &found.attr, entry->d_off);
+		need = fuse_add_direntry(l->req, at, room, entry->name, &found.attr, entry->next);
 		if (need > room)
 			return 0;
 		l->used += need;
 		return 1;
 	}
-	need = fuse_add_direntry_plus(l->req, NULL, 0, entry->d_name, NULL, 0);
+	need = fuse_add_direntry_plus(l->req, NULL, 0, entry->name, NULL, 0);
 	if (need > room)
 		return 0;
-	if (!is_dot(entry->d_name) && tree_name_is_valid(entry->d_name)) {
-		r = tree_pin(l->dir_fd, entry->d_name, &fd, &st);
+	if (!is_dot(entry->name) && tree_name_is_valid(entry->name)) {
+		r = tree_pin(l->dir_fd, entry->name, &fd, &st);
 		if (r == 0) {
 			exclude = exclude_child(l->ov->options->exclude, l->dir->exclude,
-						entry->d_name, S_ISDIR(st.st_mode));
+						entry->name, S_ISDIR(st.st_mode));
 			r = ops_entry(l->ov, fd, &st, exclude, &found);
 		}
 		if (r == -ENOENT)
 			return r;
 		/* Any other error: a name without attributes; the lookup that follows tells the user. */
 	}
-	l->used += fuse_add_direntry_plus(l->req, at, room, entry->d_name, &found, entry->d_off);
+	l->used += fuse_add_direntry_plus(l->req, at, room, entry->name, &found, entry->next);
 	return 1;
 }
 
@@ -108,18 +99,18 @@ static int fill(struct listing *l, int fd)
 	if (chunk < 4096)
 		chunk = 4096;
 	for (;;) {
-		long n = syscall(SYS_getdents64, fd, entries, chunk);
+		ssize_t n = tree_read_entries(fd, entries, chunk);
 
 		if (n < 0)
-			return l->used > 0 ? 0 : -errno;
+			return l->used > 0 ? 0 : (int)n;
 		if (n == 0)
 			return 0;
-		for (long at = 0; at < n;) {
-			const struct linux_dirent64 *entry = (const void *)(entries + at);
+		for (ssize_t at = 0; at < n;) {
+			const struct tree_entry *entry = (const void *)(entries + at);
 
 			if (add(l, entry) == 0)
 				return 0;
-			at += entry->d_reclen;
+			at += entry->reclen;
 		}
 	}
 }

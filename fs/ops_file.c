@@ -243,6 +243,9 @@ void ops_copy_file_range(fuse_req_t req, fuse_ino_t in, off_t in_offset,
 		if (copied < 0)
 			r = -errno;
 	}
+	/* The kernel does not know that the access time of what was read has changed. */
+	if (r == 0)
+		overlay_invalidate(ov, in);
 	if (r < 0)
 		ops_reply_error(req, "copy_file_range", out, r);
 	else

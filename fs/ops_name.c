@@ -324,14 +324,21 @@ void ops_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const char 
 		ops_reply_entry(req, &entry);
 }
 
-/* After an operation that may have taken the last link of what @fd, pinned before, is open on. */
+/*
+ * After an operation that may have taken the last link of what @fd, pinned before, is open on. The walk does
+ * not find it any more: what somebody may still hold is converged now.
+ */
 static void note_unlinked(struct overlay *ov, int fd)
 {
+	struct node_info node;
 	struct stat st;
 
 	/* ext4 counts a removed directory's links to 0 too. */
-	if (fd >= 0 && tree_stat(fd, &st) == 0 && st.st_nlink == 0)
-		node_unlinked(ov->nodes, fd, &st);
+	if (fd < 0 || tree_stat(fd, &st) < 0 || st.st_nlink != 0)
+		return;
+	if (ov->converger && node_find(ov->nodes, fd, &st, &node) == 0)
+		converge_moved(ov->converger, fd, &st, node.exclude);
+	node_unlinked(ov->nodes, fd, &st);
 }
 
 static void remove_name(fuse_req_t req, fuse_ino_t parent, const char *name, int flags,

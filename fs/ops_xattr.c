@@ -10,7 +10,7 @@
 #include "fs/ops.h"
 #include "fs/request.h"
 
-static const char ACCESS_ACL[] = "system.posix_acl_access";
+static const char ACCESS_ACL[] = "system.posix_acl_access", XFS_ACL[] = "trusted.SGI_ACL_FILE";
 
 /* The run's marks are ours, not the volume's. */
 static bool is_hidden(const char *name)
@@ -31,10 +31,11 @@ static int get(struct overlay *ov, const struct node_info *node, int fd, const c
 	len = getxattr(tree_fd_path(fd, path), name, ret_value, size);
 	if (len < 0)
 		return -errno;
-	if (size > 0 && strcmp(name, ACCESS_ACL) == 0 && tree_stat(fd, &st) == 0 &&
-	    run_is_pending(&ov->run, node, fd, &st)) {
+	if (size > 0 && (strcmp(name, ACCESS_ACL) == 0 || strcmp(name, XFS_ACL) == 0) &&
+	    tree_stat(fd, &st) == 0 && run_is_pending(&ov->run, node, fd, &st)) {
 		present(&ov->options->rule, &st);
-		present_acl(st.st_mode, ret_value, (size_t)len);
+		(strcmp(name, XFS_ACL) == 0 ? present_xfs_acl : present_acl)(st.st_mode, ret_value,
+									     (size_t)len);
 	}
 	*ret_len = (size_t)len;
 	return 0;
@@ -145,7 +146,7 @@ static int change(fuse_req_t req, fuse_ino_t ino, const char *name, const char *
 		  int flags, bool remove)
 {
 	struct overlay *ov = ops_overlay(req);
-	bool is_acl = strcmp(name, ACCESS_ACL) == 0;
+	bool is_acl = strcmp(name, ACCESS_ACL) == 0 || strcmp(name, XFS_ACL) == 0;
 	AUTO_FD int fd = -1;
 	char path[TREE_FD_PATH_MAX];
 	struct node_info node;

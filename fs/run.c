@@ -299,7 +299,9 @@ void run_unmark_void(struct run *run, int fd)
 	char path[TREE_FD_PATH_MAX], id[RUN_ID_LEN];
 	ssize_t len = getxattr(tree_fd_path(fd, path), RUN_MARK, id, sizeof(id));
 
-	if (len >= 0 && (len != RUN_ID_LEN || memcmp(id, run->options->run_id, RUN_ID_LEN) != 0))
+	/* ERANGE: longer than any id. */
+	if (len < 0 ? errno == ERANGE :
+		      len != RUN_ID_LEN || memcmp(id, run->options->run_id, RUN_ID_LEN) != 0)
 		unmark(run, fd);
 }
 

@@ -6,6 +6,8 @@
 #include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <sys/vfs.h>
 
 #include "fs/base/cleanup.h"
@@ -121,7 +123,8 @@ int tree_btime(int fd, struct timespec *ret_btime)
 
 	if (statx(fd, "", AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW, STATX_BTIME, &stx) < 0)
 		return -errno;
-	if (!(stx.stx_mask & STATX_BTIME) || (stx.stx_btime.tv_sec == 0 && stx.stx_btime.tv_nsec == 0))
+	if (!(stx.stx_mask & STATX_BTIME) ||
+	    (stx.stx_btime.tv_sec == 0 && stx.stx_btime.tv_nsec == 0))
 		return -ENODATA;
 	ret_btime->tv_sec = stx.stx_btime.tv_sec;
 	ret_btime->tv_nsec = stx.stx_btime.tv_nsec;
@@ -156,7 +159,8 @@ int tree_key_get(const struct tree *t, int fd, const struct stat *st, struct tre
 
 int tree_open_handle(const struct tree *t, const struct tree_key *key, int *ret_fd)
 {
-	struct handle_buffer handle = { .head = { .handle_bytes = key->len, .handle_type = key->type } };
+	struct handle_buffer handle = { .head = { .handle_bytes = key->len,
+						  .handle_type = key->type } };
 	int fd;
 
 	if (!key->is_handle || key->len > NODE_HANDLE_MAX)
@@ -176,17 +180,26 @@ int tree_reopen(int fd, mode_t type, int flags, int *ret_fd)
 
 	if (!S_ISREG(type) && !S_ISDIR(type))
 		return -ENXIO;
-	opened = open(tree_fd_path(fd, path), (flags & ~(O_CREAT | O_EXCL | O_NOFOLLOW)) | O_CLOEXEC);
+	opened = open(tree_fd_path(fd, path),
+		      (flags & ~(O_CREAT | O_EXCL | O_NOFOLLOW)) | O_CLOEXEC);
 	if (opened < 0)
 		return -errno;
 	*ret_fd = opened;
 	return 0;
 }
 
+ssize_t tree_read_entries(int fd, void *ret_entries, size_t size)
+{
+	long n = syscall(SYS_getdents64, fd, ret_entries, size);
+
+	return n < 0 ? -errno : n;
+}
+
 int tree_probe_clock(const struct tree *t, struct timespec *ret_now)
 {
 	char path[TREE_FD_PATH_MAX];
-	AUTO_FD int fd = open(tree_fd_path(t->root_fd, path), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
+	AUTO_FD int fd =
+		open(tree_fd_path(t->root_fd, path), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0600);
 
 	if (fd < 0)
 		return -errno;

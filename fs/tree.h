@@ -28,8 +28,8 @@
 enum { TREE_FD_PATH_MAX = 32, TREE_NAME_MAX = 255 };
 
 struct tree {
-	int root_fd;	 /* O_PATH */
-	int mount_fd;	 /* O_RDONLY: open_by_handle_at() refuses O_PATH ones */
+	int root_fd;	  /* O_PATH */
+	int mount_fd;	  /* O_RDONLY: open_by_handle_at() refuses O_PATH ones */
 	bool has_handles; /* file handles can be made and opened here */
 	bool has_btime;
 	bool lists_trusted; /* trusted xattrs are listed for everybody */
@@ -85,7 +85,19 @@ int tree_open_handle(const struct tree *t, const struct tree_key *key, int *ret_
  */
 int tree_reopen(int fd, mode_t type, int flags, int *ret_fd);
 
-/* tree_probe_epoch: the file system's own clock: the birth time of a nameless file made now. */
+/* One entry of a directory as getdents64(2) gives it; entries follow each other by reclen. */
+struct tree_entry {
+	ino64_t ino;
+	off64_t next; /* the cookie at which reading goes on behind this one */
+	unsigned short reclen;
+	unsigned char type; /* DT_* */
+	char name[];
+};
+
+/* tree_read_entries: the next entries of the open directory @fd. Returns bytes, 0 at its end, or -errno. */
+ssize_t tree_read_entries(int fd, void *ret_entries, size_t size);
+
+/* tree_probe_clock: the file system's own clock: the birth time of a nameless file made now. */
 int tree_probe_clock(const struct tree *t, struct timespec *ret_now);
 
 #endif

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
@@ -48,14 +47,6 @@ struct walk {
 	atomic_uint idle;	/* threads that wait for the queue */
 	atomic_uint queued;
 	atomic_bool stop;
-};
-
-struct linux_dirent64 {
-	ino64_t d_ino;
-	off64_t d_off;
-	unsigned short d_reclen;
-	unsigned char d_type;
-	char d_name[];
 };
 
 uint64_t walk_state(const struct walk_dir *dir)
@@ -177,7 +168,7 @@ static int dir_open(struct walk *w, struct walk_dir *dir)
 }
 
 /* The next entry of the directory: 1, 0 at its end, or -errno. */
-static int dir_next(struct walk *w, struct walk_dir *dir, struct linux_dirent64 **ret_entry)
+static int dir_next(struct walk *w, struct walk_dir *dir, struct tree_entry **ret_entry)
 {
 	int r = dir_open(w, dir);
 
@@ -190,18 +181,19 @@ static int dir_next(struct walk *w, struct walk_dir *dir, struct linux_dirent64 
 			return -ENOMEM;
 		if (lseek(dir->fd, dir->cookie, SEEK_SET) < 0)
 			return -errno;
-		dir->filled = syscall(SYS_getdents64, dir->fd, dir->entries, ENTRIES_BYTES);
+		dir->filled = tree_read_entries(dir->fd, dir->entries, ENTRIES_BYTES);
 		dir->at = 0;
 		if (dir->filled < 0) {
+			r = (int)dir->filled;
 			dir->filled = 0;
-			return -errno;
+			return r;
 		}
 		if (dir->filled == 0)
 			return 0;
 	}
-	*ret_entry = (struct linux_dirent64 *)(dir->entries + dir->at);
-	dir->at += (*ret_entry)->d_reclen;
-	dir->cookie = (*ret_entry)->d_off;
+	*ret_entry = (struct tree_entry *)(dir->entries + dir->at);
+	dir->at += (*ret_entry)->reclen;
+	dir->cookie = (*ret_entry)->next;
 	return 1;
 }
 
@@ -331,7 +323,7 @@ static void *work(void *argument)
 	while ((dir = take(w))) {
 		dir->next = NULL;
 		while (dir) {
-			struct linux_dirent64 *entry = NULL;
+			struct tree_entry *entry = NULL;
 			char name[TREE_NAME_MAX + 1];
 			struct walk_dir *above;
 			int r;
@@ -345,7 +337,7 @@ static void *work(void *argument)
 			r = dir_next(w, dir, &entry);
 			if (r > 0) {
 				/* The entry lies in a buffer that visiting may free. */
-				snprintf(name, sizeof(name), "%s", entry->d_name);
+				snprintf(name, sizeof(name), "%s", entry->name);
 				dir = visit(w, dir, name);
 				continue;
 			}

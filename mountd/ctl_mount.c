@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fs/base/io.h"
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
 #include "fs/base/parse.h"
@@ -213,7 +214,7 @@ static int read_file(const char *path, char **ret_text)
 	AUTO_FD int own_fd = -1;
 	AUTO_FREE char *text = malloc(PROTO_FRAME_MAX + 1);
 	int fd = STDIN_FILENO;
-	size_t used = 0;
+	ssize_t used;
 
 	if (!text)
 		return -ENOMEM;
@@ -221,21 +222,13 @@ static int read_file(const char *path, char **ret_text)
 		fd = own_fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	for (;;) {
-		ssize_t n = read(fd, text + used, PROTO_FRAME_MAX - used);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		used += (size_t)n;
-		if (used == PROTO_FRAME_MAX)
-			return -EFBIG;
-	}
+	used = io_read_all(fd, text, PROTO_FRAME_MAX);
+	if (used < 0)
+		return (int)used;
+	if (used == PROTO_FRAME_MAX)
+		return -EFBIG;
 	text[used] = '\0';
-	if (memchr(text, '\0', used))
+	if (memchr(text, '\0', (size_t)used))
 		return -EILSEQ;
 	*ret_text = take_ptr(&text);
 	return 0;

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "fs/base/io.h"
 #include "fs/base/parse.h"
 
 #define CONFIG_BYTES_MAX (1 << 20)
@@ -308,24 +309,13 @@ int rules_parse(const char *text, struct rules **ret_rules, char *ret_error)
 static int read_all(int fd, char **ret_text)
 {
 	AUTO_FREE char *text = malloc(CONFIG_BYTES_MAX + 1);
-	size_t used = 0;
+	ssize_t used = text ? io_read_all(fd, text, CONFIG_BYTES_MAX + 1) : -ENOMEM;
 
-	if (!text)
-		return -ENOMEM;
-	for (;;) {
-		ssize_t n = read(fd, text + used, CONFIG_BYTES_MAX + 1 - used);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			break;
-		used += (size_t)n;
-		if (used > CONFIG_BYTES_MAX)
-			return -EFBIG;
-	}
-	if (memchr(text, '\0', used))
+	if (used < 0)
+		return (int)used;
+	if (used > CONFIG_BYTES_MAX)
+		return -EFBIG;
+	if (memchr(text, '\0', (size_t)used))
 		return -EINVAL;
 	text[used] = '\0';
 	*ret_text = take_ptr(&text);

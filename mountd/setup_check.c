@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "fs/base/log.h"
-#include "mountd/gid_map.h"
+#include "fs/base/gid_map.h"
 
 static bool is_one_of(const char *text, const char *a, const char *b, const char *c)
 {

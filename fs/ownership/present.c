@@ -110,3 +110,49 @@ int present_acl(mode_t shown_mode, void *io_acl, size_t len)
 	}
 	return 0;
 }
+
+/* A big-endian count, then entries (source: fs/xfs/libxfs/xfs_format.h, struct xfs_acl). */
+struct xfs_acl_entry {
+	uint32_t tag, id;
+	uint16_t perm, pad;
+};
+
+int present_xfs_acl(mode_t shown_mode, void *io_acl, size_t len)
+{
+	unsigned char *bytes = io_acl;
+	struct xfs_acl_entry entry;
+	uint32_t wanted;
+	size_t count;
+	bool has_mask = false;
+
+	if (len < sizeof(uint32_t) || (len - sizeof(uint32_t)) % sizeof(entry) != 0)
+		return -EINVAL;
+	bytes += sizeof(uint32_t);
+	count = (len - sizeof(uint32_t)) / sizeof(entry);
+	for (size_t i = 0; i < count; i++) {
+		memcpy(&entry, bytes + i * sizeof(entry), sizeof(entry));
+		has_mask |= be32toh(entry.tag) == ACL_MASK;
+	}
+	for (size_t i = 0; i < count; i++) {
+		memcpy(&entry, bytes + i * sizeof(entry), sizeof(entry));
+		switch (be32toh(entry.tag)) {
+		case ACL_USER_OBJ:
+			wanted = shown_mode >> 6;
+			break;
+		case ACL_GROUP_OBJ:
+			wanted = has_mask ? be16toh(entry.perm) : shown_mode >> 3;
+			break;
+		case ACL_MASK:
+			wanted = shown_mode >> 3;
+			break;
+		case ACL_OTHER:
+			wanted = shown_mode;
+			break;
+		default:
+			continue;
+		}
+		entry.perm = htobe16(wanted & 7);
+		memcpy(bytes + i * sizeof(entry), &entry, sizeof(entry));
+	}
+	return 0;
+}

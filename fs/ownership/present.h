@@ -46,4 +46,7 @@ bool present_root_matches(const struct ownership_rule *rule, const struct stat *
  */
 int present_acl(mode_t shown_mode, void *io_acl, size_t len);
 
+/* present_xfs_acl: the same for trusted.SGI_ACL_FILE, the form in which XFS stores and shows it. */
+int present_xfs_acl(mode_t shown_mode, void *io_acl, size_t len);
+
 #endif

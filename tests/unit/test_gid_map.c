@@ -12,7 +12,7 @@
 
 #include <unistd.h>
 
-#include "mountd/gid_map.h"
+#include "fs/base/gid_map.h"
 
 static void gid_map_has_ranges_are_honoured(void **state)
 {

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "mountd/gid_map.h"
+#include "fs/base/gid_map.h"
 
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "fs/base/cleanup.h"
+#include "fs/base/io.h"
 
 bool gid_map_has(const char *map, gid_t gid)
 {
@@ -23,13 +24,13 @@ bool gid_map_has(const char *map, gid_t gid)
 
 bool gid_is_mapped(gid_t gid)
 {
-	/* At most 340 lines (user_namespaces(7)). */
-	AUTO_FREE char *map = calloc(1, 16384);
+	enum { MAP_BYTES = 16384 }; /* at most 340 lines (user_namespaces(7)) */
+	AUTO_FREE char *map = malloc(MAP_BYTES);
 	AUTO_FD int fd = open("/proc/self/gid_map", O_RDONLY | O_CLOEXEC);
-	size_t used = 0;
-	ssize_t n = -1;
+	ssize_t len = map && fd >= 0 ? io_read_all(fd, map, MAP_BYTES - 1) : -1;
 
-	while (map && fd >= 0 && used < 16383 && (n = read(fd, map + used, 16383 - used)) > 0)
-		used += (size_t)n;
-	return used == 0 || gid_map_has(map, gid);
+	if (len <= 0)
+		return true;
+	map[len] = '\0';
+	return gid_map_has(map, gid);
 }

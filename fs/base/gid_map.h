@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef MOUNTD_GID_MAP_H
-#define MOUNTD_GID_MAP_H
+#ifndef FS_BASE_GID_MAP_H
+#define FS_BASE_GID_MAP_H
 
 /* gid_map: which gids exist in a user namespace (user_namespaces(7)). No state, any thread. */
 

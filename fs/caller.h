@@ -21,7 +21,7 @@ struct caller {
 	pid_t pid; /* thread id, 0: outside our pid namespace */
 	mode_t umask;
 	gid_t extra_group; /* from the request: the shown group of the parent, if the caller is in it; else GID_UNSET */
-	int proc_fd;	   /* a descriptor of /proc */
+	int proc_fd; /* a descriptor of /proc */
 };
 
 /* caller_enter: creates as @c, with @gid as the new object's group. caller_leave undoes it. */

@@ -440,6 +440,13 @@ void converge_free(struct converger *c)
 	free(c);
 }
 
+void converge_again(struct converger *c)
+{
+	pthread_mutex_lock(&c->lock);
+	c->again = true;
+	pthread_mutex_unlock(&c->lock);
+}
+
 void converge_wake(struct converger *c)
 {
 	pthread_mutex_lock(&c->lock);

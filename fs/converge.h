@@ -41,6 +41,9 @@ int converge_start(struct converger *c);
 void converge_stop(struct converger *c);
 void converge_free(struct converger *c);
 
+/* converge_again: when the walk that is under way has reached the root, the tree is walked once more. */
+void converge_again(struct converger *c);
+
 /* converge_wake: the controls in the shared header have changed. */
 void converge_wake(struct converger *c);
 

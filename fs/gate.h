@@ -36,7 +36,7 @@ struct gate {
 	pthread_mutex_t lock;
 	pthread_cond_t idle;
 	enum gate_state state;
-	unsigned in_flight;		/* served opens that are not yet finished */
+	unsigned in_flight;	     /* served opens that are not yet finished */
 	struct gate_request *parked; /* oldest first */
 	struct gate_request **parked_tail;
 	struct { /* whom ESTALE was answered, a ring */

@@ -532,7 +532,8 @@ void node_set_exclude(struct node_table *t, uint64_t id, uint64_t exclude)
 	pthread_mutex_unlock(&t->lock);
 }
 
-void node_release_settled(struct node_table *t, void (*unmark)(void *context, int fd), void *context)
+void node_release_settled(struct node_table *t, void (*unmark)(void *context, int fd),
+			  void *context)
 {
 	/* New slots that appear meanwhile belong to no run: it is over. */
 	uint32_t count = t->shared->header->slot_count;

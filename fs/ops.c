@@ -112,8 +112,9 @@ int ops_drop_set_ids(struct overlay *ov, const struct node_info *node, int fd,
 		else if (drop && chmod(tree_fd_path(fd, path), real.st_mode & 07777 & ~drop) < 0)
 			r = -errno;
 		/* An append-only file refuses chmod(2), but not a chown(2) to nobody, which takes them too. */
-		if (r == -EPERM && is_write &&
-		    fchownat(fd, "", (uid_t)-1, (gid_t)-1, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) == 0)
+		if (r == -EPERM && (is_write || ops_may_lose_set_ids(&shown, drop, caller)) &&
+		    fchownat(fd, "", (uid_t)-1, (gid_t)-1, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) ==
+			    0)
 			r = 0;
 	}
 	node_unlock(ov->nodes, node->ino);

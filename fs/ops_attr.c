@@ -111,7 +111,8 @@ static int set_owner(int fd, const struct stat *shown, const struct stat *attr, 
 	r = tree_stat(fd, &now);
 	if (r < 0 || !(now.st_mode & S_ISGID))
 		return r;
-	return chmod(tree_fd_path(fd, path), now.st_mode & 07777 & ~(mode_t)S_ISGID) < 0 ? -errno : 0;
+	return chmod(tree_fd_path(fd, path), now.st_mode & 07777 & ~(mode_t)S_ISGID) < 0 ? -errno :
+											   0;
 }
 
 /*

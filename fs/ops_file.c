@@ -46,8 +46,7 @@ static int truncate_opened(struct overlay *ov, const struct node_info *node, int
 	}
 	if (fi->kill_suidgid)
 		r = ops_drop_set_ids(ov, node, fd, caller, true);
-	if (r == 0 && (fi->flags & O_ACCMODE) != O_WRONLY &&
-	    (fi->flags & O_ACCMODE) != O_RDWR) {
+	if (r == 0 && (fi->flags & O_ACCMODE) != O_WRONLY && (fi->flags & O_ACCMODE) != O_RDWR) {
 		r = tree_reopen(fd, st->st_mode, O_WRONLY, &writable);
 		file = writable;
 	}
@@ -243,9 +242,8 @@ void ops_copy_file_range(fuse_req_t req, fuse_ino_t in, off_t in_offset,
 		if (copied < 0)
 			r = -errno;
 	}
-	/* The kernel does not know that the access time of what was read has changed. */
-	if (r == 0)
-		overlay_invalidate(ov, in);
+	/* The kernel does not know that the access time of what was read has changed, if only tried. */
+	overlay_invalidate(ov, in);
 	if (r < 0)
 		ops_reply_error(req, "copy_file_range", out, r);
 	else

@@ -24,7 +24,7 @@ struct creation {
 	int dir_fd;
 	struct stat shown_dir;
 	const char *name;
-	gid_t gid; /* the new object's */
+	gid_t gid;     /* the new object's */
 	bool inherits; /* the directory is shown with set-group-ID */
 };
 
@@ -48,7 +48,7 @@ static int creation_begin(fuse_req_t req, fuse_ino_t parent, const char *name,
 	/* In a virtual view the lower's own group rule decides: nothing there is written for the view. */
 	if (new.ov->options->ownership == OWNERSHIP_CONVERGE)
 		run_show(&new.ov->run, &new.dir, new.dir_fd, &new.shown_dir);
-	new.inherits = new.shown_dir.st_mode & S_ISGID;
+	new.inherits = new.shown_dir.st_mode &S_ISGID;
 	new.gid = new.inherits ? new.shown_dir.st_gid : new.caller.gid;
 	*ret_new = new;
 	return 0;
@@ -115,10 +115,9 @@ static void creation_undo(const struct creation *new, mode_t type)
 static int creation_finish(const struct creation *new, int fd, mode_t type, struct stat *io_st,
 			   struct fuse_entry_param *ret_entry)
 {
-	uint64_t exclude =
-		new->name ? exclude_child(new->ov->options->exclude, new->dir.exclude, new->name,
-					  S_ISDIR(type)) :
-			    0;
+	uint64_t exclude = new->name ? exclude_child(new->ov->options->exclude, new->dir.exclude,
+						     new->name, S_ISDIR(type)) :
+				       0;
 	int r = adjust(new, fd, type, io_st);
 
 	if (r == 0)
@@ -183,8 +182,8 @@ void ops_symlink(fuse_req_t req, const char *link, fuse_ino_t parent, const char
 	make_named(req, parent, name, S_IFLNK, 0, link, "symlink");
 }
 
-static void reply_created(fuse_req_t req, const struct creation *new, struct fuse_entry_param *entry,
-			  int file, struct fuse_file_info *fi)
+static void reply_created(fuse_req_t req, const struct creation *new,
+			  struct fuse_entry_param *entry, int file, struct fuse_file_info *fi)
 {
 	struct overlay *ov = new->ov;
 	fuse_ino_t ino = entry->ino;
@@ -304,7 +303,8 @@ void ops_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const char 
 	if (r == 0)
 		r = node_open(ov->nodes, new_parent, &dir_fd, &dir);
 	/* Through the descriptor's path: it also finds files without a name, and needs no capability. */
-	if (r == 0 && linkat(AT_FDCWD, tree_fd_path(fd, path), dir_fd, new_name, AT_SYMLINK_FOLLOW) < 0)
+	if (r == 0 &&
+	    linkat(AT_FDCWD, tree_fd_path(fd, path), dir_fd, new_name, AT_SYMLINK_FOLLOW) < 0)
 		r = -errno;
 	if (r == 0) {
 		node_relinked(ov->nodes, ino);

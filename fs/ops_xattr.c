@@ -77,7 +77,8 @@ static size_t filter_list(const struct tree *tree, char *list, size_t len,
 {
 	static const char trusted[] = "trusted.";
 	size_t kept = 0;
-	int is_admin = tree->lists_trusted ? 1 : -1; /* unknown: reading a process's status is not free */
+	int is_admin =
+		tree->lists_trusted ? 1 : -1; /* unknown: reading a process's status is not free */
 
 	for (size_t at = 0, n; at < len; at += n) {
 		n = strnlen(list + at, len - at - 1) + 1;
@@ -130,9 +131,9 @@ static bool takes_sgid(struct overlay *ov, fuse_req_t req, const struct node_inf
 
 	if (!remove)
 		return request_kills_acl_sgid();
-	if (!ov->tree.is_tmpfs || !(st->st_mode & S_ISGID))
-		return false;
 	run_show(&ov->run, node, fd, &shown);
+	if (!ov->tree.is_tmpfs || !(shown.st_mode & S_ISGID))
+		return false;
 	ops_caller(req, &caller);
 	return !caller_is_in_group(&caller, shown.st_gid) &&
 	       !caller_has_capability(&caller, CAP_FSETID);
@@ -171,8 +172,8 @@ static int change(fuse_req_t req, fuse_ino_t ino, const char *name, const char *
 		r = remove ? removexattr(path, name) : setxattr(path, name, value, size, flags);
 		r = r < 0 ? -errno : 0;
 	}
-	if (r == 0 && takes_bit && tree_stat(fd, &st) == 0 &&
-	    st.st_mode & S_ISGID && chmod(path, st.st_mode & 07777 & ~(mode_t)S_ISGID) < 0)
+	if (r == 0 && takes_bit && tree_stat(fd, &st) == 0 && st.st_mode & S_ISGID &&
+	    chmod(path, st.st_mode & 07777 & ~(mode_t)S_ISGID) < 0)
 		r = -errno;
 	node_unlock(ov->nodes, node.ino);
 	return r;

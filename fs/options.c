@@ -216,7 +216,8 @@ static int parse_one(struct overlay_options *o, char *option, char *ret_error)
 				continue;
 			r = value_options[i].set(o, value);
 			if (r < 0)
-				snprintf(ret_error, OPTIONS_ERROR_MAX, "option %s: %s value \"%s\"", option,
+				snprintf(ret_error, OPTIONS_ERROR_MAX, "option %s: %s value \"%s\"",
+					 option,
 					 r == -ERANGE ? "out of range" :
 					 r == -E2BIG  ? "too many components with this" :
 							"invalid",

@@ -92,7 +92,8 @@ gid_t request_supplementary_group(void)
 		memcpy(&ext, current + at, sizeof(ext));
 		if (ext.size < sizeof(ext) || ext.size > end - at)
 			return GID_UNSET;
-		if (ext.type == EXTENSION_GROUPS && ext.size >= sizeof(ext) + 2 * sizeof(uint32_t)) {
+		if (ext.type == EXTENSION_GROUPS &&
+		    ext.size >= sizeof(ext) + 2 * sizeof(uint32_t)) {
 			memcpy(&count, current + at + sizeof(ext), sizeof(count));
 			memcpy(&group, current + at + sizeof(ext) + sizeof(count), sizeof(group));
 			return count > 0 ? group : GID_UNSET;

@@ -206,7 +206,8 @@ bool run_is_pending(struct run *run, const struct node_info *node, int fd, const
 
 		if (marked || was_born_in_run(run, fd)) {
 			/* Without memory for a slot the next look asks the file again. */
-			node_settle(run->nodes, fd, real, NODE_SETTLED | (marked ? NODE_MARKED : 0));
+			node_settle(run->nodes, fd, real,
+				    NODE_SETTLED | (marked ? NODE_MARKED : 0));
 			return false;
 		}
 	}

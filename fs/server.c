@@ -193,8 +193,13 @@ static void converge_now(struct server *s)
 	if (!s->ov.converger)
 		return;
 	converge_wake(s->ov.converger);
-	if (!atomic_load(&h->walk_done) || atomic_load(&h->failed) == 0)
+	if (atomic_load(&h->failed) == 0)
 		return;
+	if (!atomic_load(&h->walk_done)) {
+		/* What failed already lies behind the walk. */
+		converge_again(s->ov.converger);
+		return;
+	}
 	converge_stop(s->ov.converger);
 	atomic_store(&h->walk_done, 0);
 	shared_set_reason(&s->ov.shared, "");

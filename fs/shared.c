@@ -31,7 +31,8 @@ static int map(int fd, struct shared *ret_shared)
 	ret_shared->fd = fd;
 	ret_shared->header = (struct shared_header *)memory;
 	ret_shared->slots = (struct node_slot *)(memory + HEADER_BYTES);
-	ret_shared->slot_capacity = (uint32_t)((size - HEADER_BYTES) / (off_t)sizeof(struct node_slot));
+	ret_shared->slot_capacity =
+		(uint32_t)((size - HEADER_BYTES) / (off_t)sizeof(struct node_slot));
 	return 0;
 }
 

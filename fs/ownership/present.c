@@ -49,7 +49,8 @@ bool present_root_matches(const struct ownership_rule *rule, const struct stat *
 {
 	mode_t mask = rule->read_only ? DIR_MASK_READ_ONLY : DIR_MASK;
 
-	return S_ISDIR(root->st_mode) && root->st_gid == rule->gid && (root->st_mode & mask) == mask;
+	return S_ISDIR(root->st_mode) && root->st_gid == rule->gid &&
+	       (root->st_mode & mask) == mask;
 }
 
 /*
@@ -105,8 +106,8 @@ int present_acl(mode_t shown_mode, void *io_acl, size_t len)
 	if (mask != SIZE_MAX) {
 		uint16_t perm = htole16(shown_mode >> 3 & 7);
 
-		memcpy(bytes + mask * sizeof(struct acl_entry) + offsetof(struct acl_entry, perm), &perm,
-		       sizeof(perm));
+		memcpy(bytes + mask * sizeof(struct acl_entry) + offsetof(struct acl_entry, perm),
+		       &perm, sizeof(perm));
 	}
 	return 0;
 }

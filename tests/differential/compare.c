@@ -1,0 +1,328 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/differential/compare.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "fs/base/cleanup.h"
+
+enum { INODES_MAX = 1024, SAME_TICK_NS = 12 * 1000 * 1000, LONG_AGO = 1500000000 };
+
+void difference_set(struct difference *d, const char *kind, const char *what, const char *format,
+		    ...)
+{
+	va_list arguments;
+
+	if (d->is_found)
+		return;
+	d->is_found = true;
+	snprintf(d->kind, sizeof(d->kind), "%.40s: %.36s", kind, what);
+	va_start(arguments, format);
+	vsnprintf(d->text, sizeof(d->text), format, arguments);
+	va_end(arguments);
+}
+
+static bool is_equal(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec == b->tv_sec && a->tv_nsec == b->tv_nsec;
+}
+
+static int64_t ns_between(const struct timespec *from, const struct timespec *to)
+{
+	return (int64_t)(to->tv_sec - from->tv_sec) * 1000000000 + (to->tv_nsec - from->tv_nsec);
+}
+
+/* One time of an object: a value set long ago is the same; else both or neither side changed it. */
+static void compare_time(const char *op, const char *what, const char *name,
+			 const struct timespec *before[2], const struct timespec *after[2],
+			 const struct timespec *began, bool may_change_alone, struct difference *d)
+{
+	bool changed[2];
+	char text[2 * TREE_PATH_MAX];
+
+	snprintf(text, sizeof(text), "%s %s", what, name);
+	if (after[0]->tv_sec < LONG_AGO || after[1]->tv_sec < LONG_AGO) {
+		if (!is_equal(after[0], after[1]))
+			difference_set(d, op, name, "%s: A %lld.%09ld B %lld.%09ld", text,
+				       (long long)after[0]->tv_sec, after[0]->tv_nsec,
+				       (long long)after[1]->tv_sec, after[1]->tv_nsec);
+		return;
+	}
+	if (!before[0])
+		return;
+	for (int i = 0; i < 2; i++)
+		changed[i] = !is_equal(before[i], after[i]);
+	if (changed[0] == changed[1] || (changed[1] && may_change_alone))
+		return;
+	/* Within one tick of the clock a change need not be seen. */
+	if (ns_between(before[changed[0] ? 1 : 0], began) < SAME_TICK_NS)
+		return;
+	difference_set(d, op, name, "%s: %s", text,
+		       changed[0] ? "changed on A only" : "changed on B only");
+}
+
+static void compare_times(const char *op, const char *what, const struct observed *o,
+			  const struct timespec *began, bool converges, struct difference *d)
+{
+	const struct observation *before = o->before, *after = o->after;
+	/* Another file by the same name was not changed by the step. */
+	bool has_before = before[0].error == 0 && before[1].error == 0 &&
+			  before[0].ino == after[0].ino && before[1].ino == after[1].ino;
+	bool is_near[2], is_both_now = true;
+	const struct {
+		const char *name;
+		const struct timespec *before[2], *after[2];
+	} times[] = {
+#define TIME(field)                                                                                \
+	{                                                                                          \
+#field, { &before[0].field, &before[1].field },                                    \
+		{                                                                                  \
+			&after[0].field, &after[1].field                                           \
+		}                                                                                  \
+	}
+		TIME(atime),
+		TIME(mtime),
+		TIME(ctime),
+#undef TIME
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
+		const struct timespec *none[2] = { NULL, NULL };
+
+		compare_time(op, what, times[i].name,
+			     has_before ? (const struct timespec **)times[i].before : none,
+			     (const struct timespec **)times[i].after, began, converges && i == 2,
+			     d);
+	}
+	/* What one step changed; what two steps changed lies any time apart. */
+	for (int i = 0; i < 2 && has_before; i++)
+		is_both_now &= !is_equal(&before[i].mtime, &after[i].mtime) &&
+			       !is_equal(&before[i].ctime, &after[i].ctime);
+	for (int i = 0; i < 2 && !has_before; i++)
+		is_both_now &= ns_between(began, &after[i].mtime) >= 0;
+	for (int i = 0; i < 2; i++)
+		is_near[i] = llabs(ns_between(&after[i].mtime, &after[i].ctime)) < SAME_TICK_NS;
+	if (is_both_now && is_near[0] != is_near[1] &&
+	    !(converges && is_near[0] && ns_between(&after[1].mtime, &after[1].ctime) > 0))
+		difference_set(d, op, "mtime = ctime", "%s: mtime and ctime %s on A, %s on B", what,
+			       is_near[0] ? "equal" : "differ", is_near[1] ? "equal" : "differ");
+}
+
+void compare_observed(const char *op, const char *what, const struct observed *o,
+		      const struct timespec *began, bool converges, struct difference *d)
+{
+	const struct observation *a = &o->after[0], *b = &o->after[1];
+
+	if (a->error != b->error) {
+		difference_set(d, op, "stat", "%s: stat on A: %s, on B: %s", what,
+			       strerror(a->error), strerror(b->error));
+		return;
+	}
+	if (a->error)
+		return;
+#define FIELD(name, format)                                                                        \
+	if (a->name != b->name)                                                                    \
+	difference_set(d, op, #name, "%s: " #name ": A " format " B " format, what,                \
+		       (unsigned long long)a->name, (unsigned long long)b->name)
+	FIELD(mode, "%llo");
+	FIELD(uid, "%llu");
+	FIELD(gid, "%llu");
+	FIELD(nlink, "%llu");
+	FIELD(size, "%llu");
+	FIELD(rdev, "%llx");
+	FIELD(blksize, "%llu");
+#undef FIELD
+	/* A FUSE inode's times are the server's business, and a FIFO's data never comes to it. */
+	if (!S_ISFIFO(a->mode))
+		compare_times(op, what, o, began, converges, d);
+}
+
+void compare_results(const char *op, const struct result *a, const struct result *b,
+		     struct difference *d)
+{
+	if (a->value != b->value || a->error != b->error)
+		difference_set(d, op, "result", "A %lld (%s) %s\nB %lld (%s) %s",
+			       (long long)a->value, strerror(a->error), a->text,
+			       (long long)b->value, strerror(b->error), b->text);
+	else if (strcmp(a->text, b->text) != 0)
+		difference_set(d, op, "data", "A %s\nB %s", a->text, b->text);
+}
+
+/* ---- whole trees ---- */
+
+struct comparison {
+	const char *kind;
+	struct difference *d;
+	unsigned inode_count;
+	uint64_t inodes[INODES_MAX][2];
+};
+
+/* The same files are the same inodes. */
+static void compare_inodes(struct comparison *c, const char *path, uint64_t a, uint64_t b)
+{
+	for (unsigned i = 0; i < c->inode_count; i++) {
+		if (c->inodes[i][0] != a && c->inodes[i][1] != b)
+			continue;
+		if (c->inodes[i][0] != a || c->inodes[i][1] != b)
+			difference_set(c->d, c->kind, "inode",
+				       "%s: is another file's link on one side", path);
+		return;
+	}
+	if (c->inode_count < INODES_MAX) {
+		c->inodes[c->inode_count][0] = a;
+		c->inodes[c->inode_count++][1] = b;
+	}
+}
+
+static int compare_strings(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Names and values of all extended attributes, in order. The file is open as @fd, O_PATH. */
+static char *attributes(int fd)
+{
+	char list[4096], path[64], *names[128], *text = NULL;
+	size_t count = 0, size;
+	FILE *out = open_memstream(&text, &size);
+	ssize_t len;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	len = listxattr(path, list, sizeof(list));
+	if (len < 0)
+		fprintf(out, "%s", strerror(errno));
+	for (char *at = list; len > 0 && at < list + len && count < ARRAY_SIZE(names);
+	     at += strlen(at) + 1)
+		names[count++] = at;
+	qsort(names, count, sizeof(names[0]), compare_strings);
+	for (size_t i = 0; i < count; i++) {
+		unsigned char value[256];
+		ssize_t n = getxattr(path, names[i], value, sizeof(value));
+
+		fprintf(out, "%s=", names[i]);
+		if (n < 0)
+			fprintf(out, "(%s)", strerror(errno));
+		for (ssize_t k = 0; k < n; k++)
+			fprintf(out, "%02x", value[k]);
+		fputc(' ', out);
+	}
+	fclose(out);
+	return text;
+}
+
+static char *link_target(int fd)
+{
+	char target[4096];
+	ssize_t n = readlinkat(fd, "", target, sizeof(target) - 1);
+
+	target[n > 0 ? n : 0] = '\0';
+	return strdup(target);
+}
+
+static uint64_t content(int fd)
+{
+	char path[64];
+	static unsigned char bytes[65536];
+	uint64_t digest = 0xcbf29ce484222325ULL;
+	AUTO_FD int file = -1;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	file = open(path, O_RDONLY | O_NOATIME | O_CLOEXEC);
+	if (file < 0)
+		return (uint64_t)errno;
+	while ((n = read(file, bytes, sizeof(bytes))) > 0) {
+		for (ssize_t i = 0; i < n; i++)
+			digest = (digest ^ bytes[i]) * 0x100000001b3ULL;
+	}
+	return n < 0 ? (uint64_t)errno : digest;
+}
+
+static void compare_dirs(struct comparison *c, const char *path, int a, int b);
+
+static void compare_entry(struct comparison *c, const char *path, const int dirs[2],
+			  const char *name)
+{
+	const struct timespec never = { .tv_sec = INT32_MAX };
+	struct observed o = { .before[0].error = ESTALE };
+	AUTO_FD int a = openat(dirs[0], name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	AUTO_FD int b = openat(dirs[1], name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	const int fds[2] = { a, b };
+
+	for (int i = 0; i < 2; i++)
+		observe(fds[i], "", &o.after[i]);
+	compare_observed(c->kind, path, &o, &never, true, c->d);
+	if (c->d->is_found || o.after[0].error)
+		return;
+	compare_inodes(c, path, o.after[0].ino, o.after[1].ino);
+	if (S_ISLNK(o.after[0].mode)) {
+		AUTO_FREE char *target_a = link_target(a);
+		AUTO_FREE char *target_b = link_target(b);
+
+		if (strcmp(target_a, target_b) != 0)
+			difference_set(c->d, c->kind, "target", "%s: A -> %s B -> %s", path,
+				       target_a, target_b);
+		return;
+	}
+	AUTO_FREE char *attributes_a = attributes(a);
+	AUTO_FREE char *attributes_b = attributes(b);
+
+	if (strcmp(attributes_a, attributes_b) != 0)
+		difference_set(c->d, c->kind, "attributes", "%s:\nA %s\nB %s", path, attributes_a,
+			       attributes_b);
+	if (S_ISREG(o.after[0].mode) && content(a) != content(b))
+		difference_set(c->d, c->kind, "content", "%s: content differs", path);
+	if (S_ISDIR(o.after[0].mode))
+		compare_dirs(c, path, a, b);
+}
+
+static int skip_dots(const struct dirent *entry)
+{
+	return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+}
+
+static void compare_dirs(struct comparison *c, const char *path, int a, int b)
+{
+	struct dirent **names[2] = { NULL, NULL };
+	const int dirs[2] = { a, b };
+	int counts[2];
+
+	for (int i = 0; i < 2; i++)
+		counts[i] = scandirat(dirs[i], ".", &names[i], skip_dots, alphasort);
+	if (counts[0] != counts[1])
+		difference_set(c->d, c->kind, "names", "%s: A has %d entries, B %d", path,
+			       counts[0], counts[1]);
+	for (int i = 0; i < counts[0] && i < counts[1] && !c->d->is_found; i++) {
+		char child[2 * TREE_PATH_MAX];
+
+		snprintf(child, sizeof(child), "%.300s/%.300s", path, names[0][i]->d_name);
+		if (strcmp(names[0][i]->d_name, names[1][i]->d_name) != 0)
+			difference_set(c->d, c->kind, "names", "%s: A has %s, B %s", path,
+				       names[0][i]->d_name, names[1][i]->d_name);
+		else
+			compare_entry(c, child, dirs, names[0][i]->d_name);
+	}
+	for (int i = 0; i < 2; i++) {
+		for (int k = 0; k < counts[i]; k++)
+			free(names[i][k]);
+		free(names[i]);
+	}
+}
+
+void compare_trees(const char *kind, int eager_fd, int overlay_fd, struct difference *d)
+{
+	const int roots[2] = { eager_fd, overlay_fd };
+	AUTO_FREE struct comparison *c = calloc(1, sizeof(*c));
+
+	if (!c)
+		return;
+	c->kind = kind;
+	c->d = d;
+	compare_entry(c, ".", roots, ".");
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_DIFFERENTIAL_COMPARE_H
+#define TESTS_DIFFERENTIAL_COMPARE_H
+
+/*
+ * compare: whether two sides can be told apart.
+ *
+ * Left out, because it names the mount itself or is not the same twice on one file system:
+ *
+ *   st_dev, mount ids, f_type, f_fsid, handle bytes  the mount
+ *   statx attributes, dio fields                     the mount
+ *   inode numbers                                    chosen by the file system; that the same files are
+ *                                                    the same inodes is compared
+ *   st_blocks, free space                            depend on when delayed allocation is done
+ *   offsets of directory positions                   what follows them is compared
+ *   times by value                                   which of them a step changed, whether mtime equals
+ *                                                    ctime (within a tick of the clock: a creation may
+ *                                                    take two), and values that a step set are compared
+ *
+ * Left out, because the kernel does not pass it to any FUSE server (no request is made):
+ *
+ *   which error, when the file or its directory is immutable or append-only, and permission is
+ *   missing too: the kernel's own EPERM comes first, ours comes from the lower file system
+ *   times of a FIFO that is read or written
+ *   access(2) for writing to an immutable file; removing the default ACL of a file that is no directory
+ *   file attributes (chattr) of FIFOs, sockets and devices
+ *   set-ID bits of a file with capabilities that is written to, and of a file that was ever opened for
+ *   writing and is chowned to nobody (-1, -1): both are the same empty SETATTR
+ *   capabilities of a file with set-ID bits when a chown(2) without CAP_FOWNER fails: the kernel removes
+ *   them before it asks
+ *   what inotify calls a nameless (O_TMPFILE) file: "/" in FUSE, "#" and its inode number elsewhere
+ *   ftruncate and copy_file_range to a file that became immutable or append-only after it was opened: in
+ *   passthrough the server has no descriptor from before
+ *   mapping a file shared that became append-only after it was opened for writing
+ *   read(2) of no bytes: tmpfs changes the access time
+ *   writes by direct I/O that the lower file system refuses as not aligned: set-ID bits go before
+ *   an fallocate that the lower file system has not got, and a hole behind the end, which is none:
+ *   set-ID bits go before it is asked
+ *
+ * Deliberate deviations (README): file capabilities survive (eager.c puts them back); while files are
+ * being converged (a file that is moved: at once), a ctime that changed on the overlay's side alone is
+ * the converger's.
+ */
+
+#include "tests/differential/step.h"
+
+struct difference {
+	bool is_found;
+	unsigned at;   /* index of the step */
+	char kind[80]; /* the operation and what differs */
+	char text[3 * TEXT_BYTES];
+};
+
+/* difference_set: the first one stays. */
+void difference_set(struct difference *d, const char *kind, const char *what, const char *format,
+		    ...) __attribute__((format(printf, 4, 5)));
+
+/* An object on both sides, before and after a step. */
+struct observed {
+	struct observation before[2], after[2];
+};
+
+/*
+ * compare_observed: @began: the file systems' coarse clock when the step began; @converges: files may
+ * be converged meanwhile.
+ */
+void compare_observed(const char *op, const char *what, const struct observed *o,
+		      const struct timespec *began, bool converges, struct difference *d);
+
+void compare_results(const char *op, const struct result *eager, const struct result *overlay,
+		     struct difference *d);
+
+/* compare_trees: everything below two roots; @kind: what is compared. */
+void compare_trees(const char *kind, int eager_fd, int overlay_fd, struct difference *d);
+
+#endif

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: Apache-2.0
+
+/*
+ * differential: whether any system call tells an overlay from a tree that was eagerly changed
+ * (trial.h, compare.h).
+ *
+ *     differential [--fs ext4|xfs|btrfs|tmpfs] [--mode paused|converging] [--coherence shared|exclusive]
+ *                  [--atime strictatime|noatime|relatime] [--durable yes|no] [--seed N] [--steps N]
+ *                  [--trial N] [--seconds N] [--shrink N] [--keep-going]
+ *
+ * Steps are run in trials of some hundred, each with a tree of its own and its seed: the first has the
+ * seed given. A difference is shrunk for at most N seconds and printed as a script. Exit status 0, 1 at
+ * a difference, 2 for a wrong argument or when a trial could not be made.
+ *
+ * Needs root, /dev/fuse and, but for tmpfs, loop devices. The work is done in mount and process
+ * namespaces of its own: however it ends, nothing stays but an empty directory.
+ */
+
+#include <errno.h>
+#include <getopt.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fs/base/cleanup.h"
+#include "fs/base/parse.h"
+#include "tests/differential/trial.h"
+
+enum { EXIT_USAGE = 2, KINDS_MAX = 64 };
+
+struct settings {
+	struct volume_config volume;
+	uint64_t seed, steps, trial, seconds, shrink;
+	bool keeps_going;
+};
+
+static int usage(void)
+{
+	fprintf(stderr,
+		"usage: differential [--fs TYPE] [--mode paused|converging] "
+		"[--coherence shared|exclusive] [--atime OPTION] [--durable yes|no]\n"
+		"    [--seed N] [--steps N] [--trial N] [--seconds N] [--shrink SECONDS] [--keep-going]\n");
+	return EXIT_USAGE;
+}
+
+static int parse_settings(int argc, char **argv, struct settings *ret)
+{
+	static const struct option options[] = {
+		{ "fs", required_argument, NULL, 'f' },
+		{ "mode", required_argument, NULL, 'm' },
+		{ "coherence", required_argument, NULL, 'c' },
+		{ "atime", required_argument, NULL, 'a' },
+		{ "durable", required_argument, NULL, 'd' },
+		{ "seed", required_argument, NULL, 's' },
+		{ "steps", required_argument, NULL, 'n' },
+		{ "trial", required_argument, NULL, 't' },
+		{ "seconds", required_argument, NULL, 'S' },
+		{ "shrink", required_argument, NULL, 'k' },
+		{ "keep-going", no_argument, NULL, 'K' },
+		{ NULL, 0, NULL, 0 },
+	};
+	struct volume_config *v = &ret->volume;
+	int option, r = 0;
+
+	while (r == 0 && (option = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (option) {
+		case 'f':
+			v->type = optarg;
+			break;
+		case 'm':
+			v->converges = strcmp(optarg, "converging") == 0;
+			break;
+		case 'c':
+			v->is_exclusive = strcmp(optarg, "exclusive") == 0;
+			break;
+		case 'a':
+			v->atime = optarg;
+			break;
+		case 'd':
+			r = parse_bool(optarg, &v->is_durable);
+			break;
+		case 's':
+			r = parse_u64(optarg, &ret->seed);
+			break;
+		case 'n':
+			r = parse_u64(optarg, &ret->steps);
+			break;
+		case 't':
+			r = parse_u64(optarg, &ret->trial);
+			break;
+		case 'S':
+			r = parse_u64(optarg, &ret->seconds);
+			break;
+		case 'k':
+			r = parse_u64(optarg, &ret->shrink);
+			break;
+		case 'K':
+			ret->keeps_going = true;
+			break;
+		default:
+			r = -EINVAL;
+		}
+	}
+	return r == 0 && optind == argc && ret->trial > 0 ? 0 : -EINVAL;
+}
+
+/* Differences that were printed before, so that each kind is shrunk once. */
+struct kinds {
+	unsigned count;
+	struct {
+		char kind[sizeof(((struct difference *)0)->kind)];
+		unsigned times;
+	} rows[KINDS_MAX];
+};
+
+static bool is_new_kind(struct kinds *k, const char *kind)
+{
+	for (unsigned i = 0; i < k->count; i++) {
+		if (strcmp(k->rows[i].kind, kind) == 0) {
+			k->rows[i].times++;
+			return false;
+		}
+	}
+	if (k->count < KINDS_MAX) {
+		snprintf(k->rows[k->count].kind, sizeof(k->rows[0].kind), "%s", kind);
+		k->rows[k->count++].times = 1;
+	}
+	return true;
+}
+
+static void report(const struct settings *s, struct trial *t, struct difference *d,
+		   struct kinds *kinds)
+{
+	if (!is_new_kind(kinds, d->kind))
+		return;
+	if (s->shrink > 0)
+		trial_shrink(t, d, (unsigned)s->shrink);
+	else if (d->at + 1 < t->count)
+		t->count = d->at + 1;
+	trial_print(stdout, t, d);
+}
+
+static int run_trials(const struct settings *s)
+{
+	AUTO_FREE struct step *steps = calloc(s->trial, sizeof(*steps));
+	AUTO_FREE struct difference *d = malloc(sizeof(*d));
+	AUTO_FREE struct kinds *kinds = calloc(1, sizeof(*kinds));
+	time_t until = time(NULL) + (time_t)s->seconds;
+	uint64_t done = 0, seed = s->seed;
+	unsigned different = 0;
+
+	if (!steps || !d || !kinds)
+		return EXIT_USAGE;
+	for (; done < s->steps && (s->seconds == 0 || time(NULL) < until); seed++) {
+		uint64_t count = s->trial < s->steps - done ? s->trial : s->steps - done;
+		struct trial t = {
+			.volume = s->volume, .seed = seed, .steps = steps, .count = (unsigned)count
+		};
+		int r = trial_run(&t, true, d);
+
+		if (r < 0) {
+			fprintf(stderr,
+				"differential: a trial of seed %llu could not be made: %s\n",
+				(unsigned long long)seed, strerror(-r));
+			return EXIT_USAGE;
+		}
+		done += d->is_found ? d->at + 1 : count;
+		if (!d->is_found)
+			continue;
+		different++;
+		report(s, &t, d, kinds);
+		if (!s->keeps_going)
+			break;
+	}
+	printf("%s %s %s: %llu steps, seeds %llu to %llu, %u differences\n", s->volume.type,
+	       s->volume.converges ? "converging" : "paused",
+	       s->volume.is_exclusive ? "exclusive" : "shared", (unsigned long long)done,
+	       (unsigned long long)s->seed, (unsigned long long)seed - (seed > s->seed), different);
+	for (unsigned i = 0; i < kinds->count && s->keeps_going; i++)
+		printf("  %4u %s\n", kinds->rows[i].times, kinds->rows[i].kind);
+	return different ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+/* The first process of its namespace: when it ends, all others are ended, and all mounts go. */
+static int work(const struct settings *s)
+{
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	umask(0);
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+	    mount("proc", "/proc", "proc", 0, NULL) < 0 ||
+	    mount("tmpfs", s->volume.scratch, "tmpfs", 0, "mode=755") < 0) {
+		fprintf(stderr, "differential: mounts of its own: %m\n");
+		return EXIT_USAGE;
+	}
+	setenv("XDG_RUNTIME_DIR", s->volume.scratch, 1);
+	return run_trials(s);
+}
+
+static volatile sig_atomic_t child_pid;
+
+static void on_signal(int number)
+{
+	(void)number;
+	if (child_pid > 0)
+		kill(child_pid, SIGKILL);
+}
+
+int main(int argc, char **argv)
+{
+	const char *bin = getenv("BIN"), *temporary = getenv("TMPDIR");
+	char program[1024], scratch[128];
+	struct settings s = {
+		.volume = { .type = "ext4",
+			    .program = program,
+			    .scratch = scratch,
+			    .atime = "strictatime" },
+		.seed = 1,
+		.steps = 1000,
+		.trial = 600,
+		.shrink = 60,
+	};
+	int status;
+
+	if (parse_settings(argc, argv, &s) < 0)
+		return usage();
+	snprintf(program, sizeof(program), "%s/fsgroupfs", bin ? bin : "build/bin");
+	snprintf(scratch, sizeof(scratch), "%.80s/differential.XXXXXX",
+		 temporary ? temporary : "/tmp");
+	if (!mkdtemp(scratch) || chmod(scratch, 0755) < 0) {
+		fprintf(stderr, "differential: %s: %m\n", scratch);
+		return EXIT_USAGE;
+	}
+	signal(SIGINT, on_signal);
+	signal(SIGTERM, on_signal);
+	signal(SIGHUP, on_signal);
+	if (unshare(CLONE_NEWPID) < 0) {
+		fprintf(stderr, "differential: namespaces: %m\n");
+		rmdir(scratch);
+		return EXIT_USAGE;
+	}
+	child_pid = fork();
+	if (child_pid == 0)
+		exit(work(&s));
+	while (waitpid(child_pid, &status, 0) < 0 && errno == EINTR)
+		;
+	rmdir(scratch);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_USAGE;
+}

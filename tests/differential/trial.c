@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/differential/trial.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <linux/fs.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/xattr.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fs/base/cleanup.h"
+#include "tests/differential/op.h"
+#include "tests/differential/worker.h"
+
+enum { STEPS_BETWEEN_LISTS = 40, STEPS_BETWEEN_TREES = 150, WRITTEN_MAX = 4096 };
+
+/* What a step names: its paths and the directories that they lie in. */
+enum { OBJECTS = 4 };
+
+struct objects {
+	char paths[OBJECTS][TREE_PATH_MAX];
+	struct observed observed[OBJECTS];
+};
+
+struct scene {
+	struct trial *trial;
+	struct volume volume;
+	int roots[SIDES];
+	struct worker workers[WORKERS];
+	struct generator generator;
+	struct difference *difference;
+	/* Of A: files that were ever opened for writing, and what slots are open on. */
+	unsigned written_count;
+	uint64_t written[WRITTEN_MAX], slot_inodes[WORKERS][SLOTS];
+};
+
+static void name_objects(const struct step *s, struct objects *o)
+{
+	const char *const paths[] = { s->path, s->path2 };
+
+	memset(o, 0, sizeof(*o));
+	/* What is relative only the worker can find; a symbolic link's target names nothing of the step. */
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		char parent[TREE_PATH_MAX];
+
+		if (s->relative || paths[i][0] == '\0' || (i == 1 && op_is(s->op, "symlink")))
+			continue;
+		strcpy(o->paths[2 * i], paths[i]);
+		strcpy(parent, paths[i]);
+		strcpy(o->paths[2 * i + 1], dirname(parent));
+	}
+}
+
+static void observe_objects(const struct scene *sc, struct objects *o, bool after)
+{
+	for (int i = 0; i < OBJECTS; i++) {
+		for (int side = 0; side < SIDES && o->paths[i][0]; side++)
+			observe(sc->roots[side], o->paths[i],
+				after ? &o->observed[i].after[side] : &o->observed[i].before[side]);
+	}
+}
+
+/* The driver's own step: the converger is let loose, slowly or not, or paused. */
+static int run_converge(struct scene *sc, const struct step *s)
+{
+	char request[64];
+	int r;
+
+	if (s->b)
+		return volume_send(&sc->volume, "pause\n");
+	snprintf(request, sizeof(request), "rate\nrate=%lld\n", (long long)s->a);
+	r = volume_send(&sc->volume, request);
+	return r < 0 ? r : volume_send(&sc->volume, "resume\n");
+}
+
+static bool has_flags(int dir_fd, const char *path)
+{
+	AUTO_FD int pin = openat(dir_fd, path, O_PATH | O_CLOEXEC);
+	AUTO_FD int fd = -1;
+	char link[64];
+	struct stat st;
+	int flags = 0;
+
+	if (pin < 0 || fstat(pin, &st) < 0 || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
+		return false;
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", pin);
+	fd = open(link, O_RDONLY | O_NOATIME | O_CLOEXEC);
+	return fd >= 0 && ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0 &&
+	       flags & (FS_APPEND_FL | FS_IMMUTABLE_FL);
+}
+
+/* Both fail, and on A it is the immutable or append-only flag that comes first (compare.h). */
+static bool is_flag_error(const struct scene *sc, const struct step *s, const struct objects *o,
+			  const struct result *a, const struct result *b)
+{
+	if (a->value >= 0 || a->error != EPERM ||
+	    (b->value >= 0 && !op_is(s->op, "access") && !op_is(s->op, "removexattr")))
+		return false;
+	if (s->relative)
+		return true; /* only the worker knows which file it was */
+	for (int i = 0; i < OBJECTS; i++) {
+		bool flagged[SIDES];
+
+		/* Looked at on both sides, because that is seen by inotify. */
+		for (int side = 0; side < SIDES; side++)
+			flagged[side] = o->paths[i][0] && has_flags(sc->roots[side], o->paths[i]);
+		if (flagged[SIDE_EAGER])
+			return true;
+	}
+	return false;
+}
+
+/* Remembers what is needed to tell the chown(-1, -1) that no server can tell from a write (compare.h). */
+static void note_opened(struct scene *sc, const struct step *s, const struct result *a)
+{
+	bool *is_open = &sc->generator.slot_is_open[s->worker][s->slot % SLOTS];
+
+	if (a->value < 0 || !strchr(op_get(s->op)->arguments, 's'))
+		return;
+	*is_open = !op_is(s->op, "close") && (*is_open || a->value == 0);
+	if (!a->has_slot)
+		return;
+	sc->slot_inodes[s->worker][s->slot % SLOTS] = a->after.ino;
+	if (strchr(op_get(s->op)->arguments, 'F') && (s->flags & O_ACCMODE) != O_RDONLY &&
+	    sc->written_count < WRITTEN_MAX)
+		sc->written[sc->written_count++] = a->after.ino;
+}
+
+/* Set-ID bits and capabilities, of what a chown(2) names; relative: perhaps. */
+static bool has_both_privileges(const struct scene *sc, const struct step *s)
+{
+	AUTO_FD int fd = -1;
+	char path[64];
+	struct stat st;
+
+	if (s->relative)
+		return true;
+	if (op_is(s->op, "fchown"))
+		return false;
+	fd = openat(sc->roots[SIDE_EAGER], s->path,
+		    O_PATH | O_CLOEXEC | (s->flags & AT_SYMLINK_NOFOLLOW ? O_NOFOLLOW : 0));
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return fd >= 0 && fstat(fd, &st) == 0 && st.st_mode & (S_ISUID | S_ISGID) &&
+	       getxattr(path, "security.capability", NULL, 0) > 0;
+}
+
+static bool is_ambiguous_chown(const struct scene *sc, const struct step *s)
+{
+	struct stat st = { .st_ino = sc->slot_inodes[s->worker][s->slot % SLOTS] };
+
+	if (!op_is(s->op, "chown") && !op_is(s->op, "fchown"))
+		return false;
+	if (has_both_privileges(sc, s))
+		return true;
+	if (s->a != -1 || s->b != -1)
+		return false;
+	if (op_is(s->op, "chown") &&
+	    (s->relative || fstatat(sc->roots[SIDE_EAGER], s->path, &st, 0) < 0))
+		return s->relative;
+	for (unsigned i = 0; i < sc->written_count; i++) {
+		if (sc->written[i] == st.st_ino)
+			return true;
+	}
+	return false;
+}
+
+static void report_failure(struct scene *sc, const char *op, int side, int error)
+{
+	difference_set(sc->difference, op, "no answer", "on %s: %s", side == SIDE_EAGER ? "A" : "B",
+		       strerror(-error));
+}
+
+static int run_step(struct scene *sc, const struct step *s)
+{
+	const char *op = op_get(s->op)->name;
+	/* What is moved is converged at once, also while the walk is paused. */
+	bool converges =
+		sc->trial->volume.converges || op_is(s->op, "rename") || op_is(s->op, "unlink");
+	struct observed slot;
+	struct result results[SIDES];
+	struct objects objects;
+	struct timespec began;
+	int r;
+
+	if (!op_get(s->op)->run)
+		return run_converge(sc, s);
+	if (is_ambiguous_chown(sc, s))
+		return 0;
+	name_objects(s, &objects);
+	observe_objects(sc, &objects, false);
+	clock_gettime(CLOCK_REALTIME_COARSE, &began);
+	for (int side = 0; side < SIDES; side++) {
+		r = worker_run(&sc->workers[s->worker], (unsigned)side, s, &results[side]);
+		if (r < 0) {
+			report_failure(sc, op, side, r);
+			return 0;
+		}
+	}
+	observe_objects(sc, &objects, true);
+	if (results[0].error == results[1].error ||
+	    !is_flag_error(sc, s, &objects, &results[0], &results[1]))
+		compare_results(op, &results[0], &results[1], sc->difference);
+	for (int i = 0; i < OBJECTS; i++) {
+		if (objects.paths[i][0])
+			compare_observed(op, objects.paths[i], &objects.observed[i], &began,
+					 converges, sc->difference);
+	}
+	if (results[0].has_slot && results[1].has_slot) {
+		for (int side = 0; side < SIDES; side++) {
+			slot.before[side] = results[side].before;
+			slot.after[side] = results[side].after;
+		}
+		compare_observed(op, "descriptor", &slot, &began, converges, sc->difference);
+	}
+	note_opened(sc, s, &results[0]);
+	return 0;
+}
+
+/* Immutable files cannot be converged (README): at the end there are none. */
+static void clear_flags(struct scene *sc)
+{
+	struct tree_paths *paths = &sc->generator.paths;
+
+	tree_list(sc->roots[SIDE_EAGER], paths);
+	for (unsigned i = 0; i < paths->count; i++) {
+		if (!S_ISREG(paths->entries[i].mode) && !S_ISDIR(paths->entries[i].mode))
+			continue;
+		for (int side = 0; side < SIDES; side++) {
+			AUTO_FD int fd =
+				openat(sc->roots[side], paths->entries[i].path,
+				       O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOATIME | O_CLOEXEC);
+			int flags = 0, wanted;
+
+			if (fd < 0 || ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0)
+				continue;
+			wanted = flags & ~(FS_APPEND_FL | FS_IMMUTABLE_FL);
+			if (wanted != flags)
+				ioctl(fd, FS_IOC_SETFLAGS, &wanted);
+		}
+	}
+}
+
+/* On both sides, because inotify sees it; A's is last and stays. */
+static void list_trees(struct scene *sc)
+{
+	for (int side = SIDES - 1; side >= 0; side--)
+		tree_list(sc->roots[side], &sc->generator.paths);
+}
+
+static int run_steps(struct scene *sc, bool makes_up)
+{
+	struct trial *t = sc->trial;
+	int r = 0;
+
+	for (unsigned i = 0; i < t->count && r == 0 && !sc->difference->is_found; i++) {
+		sc->difference->at = i;
+		if (i % STEPS_BETWEEN_LISTS == 0)
+			list_trees(sc);
+		if (makes_up)
+			op_generate(&sc->generator, &t->steps[i]);
+		r = run_step(sc, &t->steps[i]);
+		if (r == 0 && (i + 1) % STEPS_BETWEEN_TREES == 0)
+			compare_trees("tree", sc->roots[0], sc->roots[1], sc->difference);
+	}
+	return r;
+}
+
+static void converge_and_compare(struct scene *sc)
+{
+	struct difference *d = sc->difference;
+	char reason[256];
+	int r;
+
+	compare_trees("tree", sc->roots[0], sc->roots[1], d);
+	if (d->is_found)
+		return;
+	clear_flags(sc);
+	r = volume_converge(&sc->volume, reason, sizeof(reason));
+	if (r < 0)
+		difference_set(d, "converging", "failure", "%s: %s", strerror(-r), reason);
+	compare_trees("converged tree", sc->roots[0], sc->roots[1], d);
+	compare_trees("converged lower tree", sc->roots[0], sc->volume.lower_fd, d);
+}
+
+static int run_scene(struct scene *sc, bool makes_up)
+{
+	int r = 0;
+
+	for (unsigned i = 0; i < WORKERS && r == 0; i++)
+		r = worker_start(i, sc->roots, &sc->workers[i]);
+	if (r == 0)
+		compare_trees("tree at the start", sc->roots[0], sc->roots[1], sc->difference);
+	if (r == 0)
+		r = run_steps(sc, makes_up);
+	if (r == 0 && !sc->difference->is_found)
+		converge_and_compare(sc);
+	for (unsigned i = 0; i < WORKERS; i++)
+		worker_stop(&sc->workers[i]);
+	return r;
+}
+
+int trial_run(struct trial *t, bool makes_up, struct difference *ret_difference)
+{
+	AUTO_FREE struct scene *sc = calloc(1, sizeof(*sc));
+	int r;
+
+	if (!sc)
+		return -ENOMEM;
+	memset(ret_difference, 0, sizeof(*ret_difference));
+	r = volume_open(&t->volume, t->seed, &sc->volume);
+	if (r < 0)
+		return r;
+	sc->trial = t;
+	sc->difference = ret_difference;
+	sc->roots[SIDE_EAGER] = sc->volume.eager_fd;
+	sc->roots[SIDE_OVERLAY] = sc->volume.overlay_fd;
+	sc->generator.random.state = t->seed;
+	sc->generator.converges = t->volume.converges;
+	sc->generator.has_zero_range = strcmp(t->volume.type, "tmpfs") != 0;
+	for (unsigned i = 0; i < WORKERS; i++)
+		sc->workers[i].fd = -1;
+	r = run_scene(sc, makes_up);
+	volume_close(&sc->volume);
+	return r;
+}

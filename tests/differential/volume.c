@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/differential/volume.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/loop.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fs/base/cleanup.h"
+#include "fs/base/keyval.h"
+#include "tests/differential/eager.h"
+#include "tests/differential/tree.h"
+
+enum { PATH_BYTES = 256, CONVERGE_MS = 60000, FAILED_MS = 3000, RETRY_MS = 500, ANSWER_MS = 20000 };
+
+/* Each in a directory of its own: a path may lead to "..". */
+static const char EAGER[] = "eager/v", LOWER[] = "lower/v", TARGET[] = "overlay/v";
+
+/* At the scratch directory. */
+static void path_in(const struct volume_config *c, const char *name, char ret[PATH_BYTES])
+{
+	snprintf(ret, PATH_BYTES, "%s/%s", c->scratch, name);
+}
+
+static int run(char *const argv[])
+{
+	int status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		int null = open("/dev/null", O_RDWR);
+
+		dup2(null, 0);
+		dup2(null, 1);
+		execvp(argv[0], argv);
+		_exit(127);
+	}
+	if (child < 0 || waitpid(child, &status, 0) < 0)
+		return -errno;
+	return status == 0 ? 0 : -EIO;
+}
+
+static const struct {
+	const char *type;
+	off_t bytes;
+	const char *mkfs[8];
+	const char *data; /* of the mount */
+} types[] = {
+	{ "ext4", 48 << 20, { "mkfs.ext4", "-q", "-F", "-N", "4096", "-I", "256" }, "" },
+	{ "xfs", 320 << 20, { "mkfs.xfs", "-q", "-f" }, "nouuid" },
+	{ "btrfs", 256 << 20, { "mkfs.btrfs", "-q", "-f", "-M" }, "" },
+	{ "tmpfs", 0, { NULL }, "mode=755,size=256m" },
+};
+
+static int type_index(const char *type)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
+		if (strcmp(types[i].type, type) == 0)
+			return (int)i;
+	}
+	return -1;
+}
+
+static int make_image(int type, const char *image)
+{
+	char *argv[ARRAY_SIZE(types[0].mkfs) + 2] = { NULL };
+	AUTO_FD int fd = open(image, O_CREAT | O_TRUNC | O_RDWR | O_CLOEXEC, 0600);
+	size_t count = 0;
+
+	if (fd < 0 || ftruncate(fd, types[type].bytes) < 0)
+		return -errno;
+	while (types[type].mkfs[count]) {
+		argv[count] = (char *)types[type].mkfs[count];
+		count++;
+	}
+	argv[count] = (char *)image;
+	return run(argv);
+}
+
+/* A loop device that goes with its mount. */
+static int open_loop(const char *image, int *ret_fd, char ret_device[64])
+{
+	AUTO_FD int control = open("/dev/loop-control", O_RDWR | O_CLOEXEC);
+	AUTO_FD int file = open(image, O_RDWR | O_CLOEXEC);
+
+	if (control < 0 || file < 0)
+		return -errno;
+	for (int tries = 0; tries < 100; tries++) {
+		struct loop_config config = { .fd = (uint32_t)file,
+					      .info.lo_flags = LO_FLAGS_AUTOCLEAR };
+		int number = ioctl(control, LOOP_CTL_GET_FREE);
+		AUTO_FD int fd = -1;
+
+		if (number < 0)
+			return -errno;
+		snprintf(ret_device, 64, "/dev/loop%d", number);
+		fd = open(ret_device, O_RDWR | O_CLOEXEC);
+		if (fd >= 0 && ioctl(fd, LOOP_CONFIGURE, &config) == 0) {
+			*ret_fd = take_fd(&fd);
+			return 0;
+		}
+		/* Another test was faster. */
+		if (errno != EBUSY && errno != ENOENT && errno != ENXIO)
+			return -errno;
+	}
+	return -EBUSY;
+}
+
+static unsigned long atime_flag(const char *atime)
+{
+	return strcmp(atime, "noatime") == 0  ? MS_NOATIME :
+	       strcmp(atime, "relatime") == 0 ? MS_RELATIME :
+						MS_STRICTATIME;
+}
+
+static int mount_at(const struct volume_config *c, int type, const char *image, const char *at)
+{
+	char device[64] = "tmpfs";
+	AUTO_FD int loop = -1;
+	int r = types[type].bytes ? open_loop(image, &loop, device) : 0;
+
+	if (r < 0)
+		return r;
+	if (mkdir(at, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	if (mount(device, at, types[type].type, atime_flag(c->atime), types[type].data) < 0)
+		return -errno;
+	return 0;
+}
+
+static int copy_image(const char *from, const char *to)
+{
+	return run((char *[]){ (char[]){ "cp" }, (char[]){ "--sparse=always" }, (char *)from,
+			       (char *)to, NULL });
+}
+
+static int make_tree(const char *at, uint64_t seed)
+{
+	char lost[PATH_BYTES + 16];
+
+	snprintf(lost, sizeof(lost), "%s/lost+found", at);
+	if (rmdir(lost) < 0 && errno != ENOENT)
+		return -errno;
+	return tree_make(at, seed);
+}
+
+/* The directories that the trees lie in, new for each trial. */
+static int make_parents(const struct volume_config *c)
+{
+	static const char *const names[] = { "eager", "lower", "overlay" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		char path[PATH_BYTES];
+
+		path_in(c, names[i], path);
+		if ((mkdir(path, 0755) < 0 && errno != EEXIST) ||
+		    mount("tmpfs", path, "tmpfs", 0, "mode=755") < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+/* The two trees. */
+static int make_trees(const struct volume_config *c, uint64_t seed)
+{
+	int type = type_index(c->type), r;
+	char a[PATH_BYTES], b[PATH_BYTES], image_a[PATH_BYTES], image_b[PATH_BYTES];
+
+	if (type < 0)
+		return -EINVAL;
+	path_in(c, EAGER, a);
+	path_in(c, LOWER, b);
+	path_in(c, "a.img", image_a);
+	path_in(c, "b.img", image_b);
+	r = make_parents(c);
+	if (r == 0 && types[type].bytes)
+		r = make_image(type, image_a);
+	if (r == 0)
+		r = mount_at(c, type, image_a, a);
+	if (r == 0)
+		r = make_tree(a, seed);
+	if (r == 0 && types[type].bytes) {
+		if (umount(a) < 0)
+			return -errno;
+		r = copy_image(image_a, image_b);
+		if (r == 0)
+			r = mount_at(c, type, image_a, a);
+	}
+	if (r == 0)
+		r = mount_at(c, type, image_b, b);
+	if (r == 0 && !types[type].bytes)
+		r = make_tree(b, seed);
+	/* The mounted loop devices hold them. */
+	unlink(image_a);
+	unlink(image_b);
+	return r;
+}
+
+/* ---- the overlay ---- */
+
+static int connect_keeper(struct volume *v, const struct sockaddr_un *address)
+{
+	v->control_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	if (v->control_fd < 0 ||
+	    connect(v->control_fd, (const struct sockaddr *)address, sizeof(*address)) < 0)
+		return -errno;
+	return 0;
+}
+
+static int start_overlay(struct volume *v, uint64_t seed)
+{
+	const struct volume_config *c = v->config;
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	char options[256], run_option[64] = "", lower[PATH_BYTES], target[PATH_BYTES];
+	AUTO_FD int listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	int r;
+
+	path_in(c, LOWER, lower);
+	path_in(c, TARGET, target);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%.90s/control", c->scratch);
+	unlink(address.sun_path);
+	if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+	    listen(listener, 4) < 0)
+		return -errno;
+	if (mkdir(target, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	if (c->is_durable)
+		snprintf(run_option, sizeof(run_option), ",run=%032llx", (unsigned long long)seed);
+	snprintf(options, sizeof(options), "gid=%d,handoff=no,paused,coherence=%s,control_fd=%d%s",
+		 VOLUME_GID, c->is_exclusive ? "exclusive" : "shared", listener, run_option);
+	r = run((char *[]){ (char *)c->program, (char[]){ "-o" }, options, lower, target, NULL });
+	return r < 0 ? r : connect_keeper(v, &address);
+}
+
+static int open_root(const struct volume_config *c, const char *name, int *ret_fd)
+{
+	char path[PATH_BYTES];
+
+	path_in(c, name, path);
+	*ret_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return *ret_fd < 0 ? -errno : 0;
+}
+
+/* The eager change reads directories; what is compared begins with the times that they were made with. */
+static int change_eagerly(const struct volume_config *c)
+{
+	char eager[PATH_BYTES];
+	int r;
+
+	path_in(c, EAGER, eager);
+	if (mount(NULL, eager, NULL, MS_REMOUNT | MS_BIND | MS_NOATIME, NULL) < 0)
+		return -errno;
+	r = eager_change(eager, VOLUME_GID);
+	if (r == 0 &&
+	    mount(NULL, eager, NULL, MS_REMOUNT | MS_BIND | atime_flag(c->atime), NULL) < 0)
+		r = -errno;
+	return r;
+}
+
+int volume_open(const struct volume_config *config, uint64_t seed, struct volume *ret)
+{
+	struct volume v = {
+		.config = config, .eager_fd = -1, .overlay_fd = -1, .lower_fd = -1, .control_fd = -1
+	};
+	int r = make_trees(config, seed);
+
+	if (r == 0)
+		r = change_eagerly(config);
+	if (r == 0)
+		r = start_overlay(&v, seed);
+	if (r == 0)
+		r = open_root(config, EAGER, &v.eager_fd);
+	if (r == 0)
+		r = open_root(config, LOWER, &v.lower_fd);
+	if (r == 0)
+		r = open_root(config, TARGET, &v.overlay_fd);
+	if (r < 0) {
+		volume_close(&v);
+		return r;
+	}
+	*ret = v;
+	return 0;
+}
+
+void volume_close(struct volume *v)
+{
+	static const char *const points[] = { TARGET, LOWER, EAGER, "overlay", "lower", "eager" };
+
+	cleanup_fd(&v->overlay_fd);
+	cleanup_fd(&v->lower_fd);
+	cleanup_fd(&v->eager_fd);
+	for (size_t i = 0; i < ARRAY_SIZE(points); i++) {
+		char path[PATH_BYTES];
+
+		path_in(v->config, points[i], path);
+		while (umount2(path, MNT_DETACH) == 0)
+			;
+		/* The keeper ends when its overlay is gone: then its end of the socket is closed. */
+		if (i == 0 && v->control_fd >= 0) {
+			char text[256];
+			struct pollfd p = { .fd = v->control_fd, .events = POLLIN };
+
+			while (poll(&p, 1, ANSWER_MS) > 0 &&
+			       recv(v->control_fd, text, sizeof(text), 0) > 0)
+				;
+			cleanup_fd(&v->control_fd);
+		}
+	}
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+}
+
+/* ---- its keeper ---- */
+
+static int ask(struct volume *v, const char *request, char *ret_answer)
+{
+	struct pollfd p = { .fd = v->control_fd, .events = POLLIN };
+	ssize_t n;
+
+	if (send(v->control_fd, request, strlen(request), MSG_NOSIGNAL) < 0)
+		return -errno;
+	if (poll(&p, 1, ANSWER_MS) <= 0)
+		return -ETIME;
+	n = recv(v->control_fd, ret_answer, KEYVAL_MAX, 0);
+	if (n <= 0)
+		return -EPIPE;
+	ret_answer[n] = '\0';
+	return 0;
+}
+
+int volume_send(struct volume *v, const char *request)
+{
+	AUTO_FREE char *answer = malloc(KEYVAL_MAX + 1);
+	int r = answer ? ask(v, request, answer) : -ENOMEM;
+
+	return r < 0 ? r : keyval_verb_is(answer, "error") ? -EIO : 0;
+}
+
+int volume_converge(struct volume *v, char *ret_reason, size_t size)
+{
+	AUTO_FREE char *answer = malloc(KEYVAL_MAX + 1);
+	const struct timespec pause = { .tv_nsec = 5 * 1000 * 1000 };
+	char state[32] = "";
+	int r = answer ? volume_send(v, "rate\nrate=0\n") : -ENOMEM;
+
+	snprintf(ret_reason, size, "never converged");
+	if (r == 0)
+		r = volume_send(v, "converge\n");
+	for (int ms = 0; r == 0 && ms < CONVERGE_MS; ms += 5) {
+		r = ask(v, "status\n", answer);
+		if (r == 0)
+			keyval_get(answer, "state", state, sizeof(state));
+		if (strcmp(state, "converged") == 0) {
+			char failed[32] = "0";
+
+			keyval_get(answer, "failed", failed, sizeof(failed));
+			if (strcmp(failed, "0") == 0)
+				return v->config->is_durable ? volume_send(v, "finished\n") : 0;
+			/* The walk may have found them before they could be changed: once more. */
+			keyval_get(answer, "failure.0", ret_reason, size);
+			if (ms > FAILED_MS)
+				return -EIO;
+			if (ms % RETRY_MS == 0)
+				r = volume_send(v, "converge\n");
+		}
+		nanosleep(&pause, NULL);
+	}
+	return r < 0 ? r : -ETIME;
+}

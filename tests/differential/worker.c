@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "tests/differential/worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <poll.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "fs/base/cleanup.h"
+#include "tests/differential/op.h"
+
+enum { ANSWER_MS = 60000 };
+
+#define CAP(name) (1ULL << CAP_##name)
+#define ALL_CAPS (~0ULL)
+
+/* Who works: root with all and with fewer capabilities, owners, members of the group, strangers. */
+static const struct {
+	const char *name;
+	uid_t uid;
+	gid_t gid;
+	gid_t groups[2];
+	int group_count;
+	mode_t umask;
+	uint64_t capabilities;
+} kinds[] = {
+	{ "root", 0, 0, { 0 }, 0, 0022, ALL_CAPS },
+	{ "root-fsetid", 0, 0, { 0 }, 0, 0000, ALL_CAPS & ~CAP(FSETID) },
+	{ "root-dac",
+	  0,
+	  0,
+	  { 0 },
+	  0,
+	  0077,
+	  ALL_CAPS & ~(CAP(DAC_OVERRIDE) | CAP(DAC_READ_SEARCH)) },
+	{ "root-chown", 0, 0, { 0 }, 0, 0022, ALL_CAPS & ~CAP(CHOWN) },
+	{ "root-fowner-fsetid", 0, 0, { 0 }, 0, 0002, ALL_CAPS & ~(CAP(FOWNER) | CAP(FSETID)) },
+	{ "root-sys_admin-setfcap",
+	  0,
+	  0,
+	  { 4242 },
+	  1,
+	  0022,
+	  ALL_CAPS & ~(CAP(SYS_ADMIN) | CAP(SETFCAP) | CAP(LINUX_IMMUTABLE)) },
+	{ "owner1001", 1001, 1001, { 0 }, 0, 0022, 0 },
+	{ "owner1001+4242", 1001, 1001, { 4242 }, 1, 0000, 0 },
+	{ "member1002:4242", 1002, 4242, { 0 }, 0, 0077, 0 },
+	{ "member1003+4242+2000", 1003, 1003, { 4242, 2000 }, 2, 0000, 0 },
+	{ "stranger1004:2000", 1004, 2000, { 0 }, 0, 0022, 0 },
+	{ "stranger1005", 1005, 1005, { 0 }, 0, 0000, 0 },
+	{ "user1003+fsetid+dac+fowner",
+	  1003,
+	  1003,
+	  { 0 },
+	  0,
+	  0022,
+	  CAP(FSETID) | CAP(DAC_OVERRIDE) | CAP(FOWNER) | CAP(MKNOD) },
+};
+_Static_assert(ARRAY_SIZE(kinds) == WORKERS, "as many as steps name");
+
+const char *worker_name(unsigned index)
+{
+	return kinds[index].name;
+}
+
+/* Exactly these capabilities, of those the process has. */
+static int limit_capabilities(uint64_t wanted)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[2];
+
+	if (syscall(SYS_capget, &header, data) < 0)
+		return -errno;
+	for (int i = 0; i < 2; i++) {
+		data[i].permitted &= (uint32_t)(wanted >> 32 * i);
+		data[i].effective = data[i].permitted;
+		data[i].inheritable = 0;
+	}
+	return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+}
+
+static int become(unsigned index)
+{
+	if (setgroups((size_t)kinds[index].group_count, kinds[index].groups) < 0 ||
+	    prctl(PR_SET_KEEPCAPS, 1) < 0 ||
+	    setresgid(kinds[index].gid, kinds[index].gid, kinds[index].gid) < 0 ||
+	    setresuid(kinds[index].uid, kinds[index].uid, kinds[index].uid) < 0)
+		return -errno;
+	/* Else its /proc/<pid> belongs to root, and linking an open file by it is refused. */
+	if (prctl(PR_SET_DUMPABLE, 1) < 0)
+		return -errno;
+	umask(kinds[index].umask);
+	return limit_capabilities(kinds[index].capabilities);
+}
+
+static void run_step(struct hands *h, const struct step *s, struct result *ret)
+{
+	int at = s->relative && h->cwd_fd >= 0 ? h->cwd_fd : h->root_fd;
+
+	memset(ret, 0, offsetof(struct result, text));
+	ret->text[0] = '\0';
+	ret->before.error = EBADF;
+	if (slot_fd(h, s->slot) >= 0)
+		observe(slot_fd(h, s->slot), "", &ret->before);
+	errno = 0;
+	ret->value = fchdir(at) < 0 ? -1 : op_get(s->op)->run(h, s, ret);
+	ret->error = ret->value < 0 ? errno : 0;
+	ret->has_slot = slot_fd(h, s->slot) >= 0;
+	if (ret->has_slot)
+		observe(slot_fd(h, s->slot), "", &ret->after);
+}
+
+struct order {
+	unsigned side;
+	struct step step;
+};
+
+static void __attribute__((noreturn)) serve(unsigned index, const int root_fds[SIDES], int fd)
+{
+	struct hands hands[SIDES];
+	static struct order order;
+	static struct result result;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGXFSZ, SIG_IGN);
+	for (int i = 0; i < SIDES; i++) {
+		hands[i] = (struct hands){ .readable_fd = root_fds[i], .cwd_fd = -1 };
+		hands[i].root_fd = openat(root_fds[i], ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+		memset(hands[i].slots, 0xff, sizeof(hands[i].slots));
+	}
+	if (become(index) < 0)
+		_exit(1);
+	/* As the worker's own user: each may have so many only. */
+	for (int i = 0; i < SIDES; i++)
+		hands[i].inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	while (recv(fd, &order, sizeof(order), 0) == sizeof(order)) {
+		run_step(&hands[order.side], &order.step, &result);
+		if (send(fd, &result, sizeof(result), 0) < 0)
+			break;
+	}
+	_exit(0);
+}
+
+int worker_start(unsigned index, const int root_fds[SIDES], struct worker *ret)
+{
+	int pair[2];
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	ret->pid = fork();
+	if (ret->pid == 0) {
+		close(pair[0]);
+		serve(index, root_fds, pair[1]);
+	}
+	close(pair[1]);
+	ret->fd = pair[0];
+	return ret->pid < 0 ? -errno : 0;
+}
+
+void worker_stop(struct worker *w)
+{
+	cleanup_fd(&w->fd);
+	if (w->pid > 0) {
+		kill(w->pid, SIGKILL);
+		waitpid(w->pid, NULL, 0);
+	}
+	w->pid = 0;
+}
+
+int worker_run(struct worker *w, unsigned side, const struct step *step, struct result *ret_result)
+{
+	struct order order = { .side = side, .step = *step };
+	struct pollfd answer = { .fd = w->fd, .events = POLLIN };
+
+	if (send(w->fd, &order, sizeof(order), MSG_NOSIGNAL) < 0)
+		return -EPIPE;
+	if (poll(&answer, 1, ANSWER_MS) <= 0)
+		return -ETIME;
+	return recv(w->fd, ret_result, sizeof(*ret_result), 0) == sizeof(*ret_result) ? 0 : -EPIPE;
+}

@@ -1,0 +1,42 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Needs root, /dev/fuse, loop devices, and the mkfs of ext4, xfs and btrfs.
+# timeout: 400
+#
+# No system call tells the overlay of a pending tree from a tree that was eagerly changed: random steps of
+# many users in lockstep (tests/differential/main.c), some seconds on each file system, in each mode. Longer:
+# scripts/soak.
+# shellcheck source=tests/integ/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_root
+need_fuse
+need_tools mkfs.ext4 mkfs.xfs mkfs.btrfs
+differential=$TESTBIN/differential
+[ -x "$differential" ] || skip "$differential is not built"
+start_test
+export BIN
+export TMPDIR=$scratch
+
+steps=${DIFFERENTIAL_STEPS:-6000}
+seed=${DIFFERENTIAL_SEED:-1}
+
+# A program of its own for each: a difference in one leaves the others.
+try_on() {
+	local type=$1 mode coherence durable
+
+	for mode in paused converging; do
+		for coherence in shared exclusive; do
+			# On XFS a mark takes room in the inode, so that small directories get another size.
+			durable=no
+			[ "$mode" != converging ] || [ "$type" = xfs ] || durable=yes
+			check "$type, $mode, $coherence" "$differential" --fs "$type" --mode "$mode" \
+				--coherence "$coherence" --durable "$durable" --seed "$seed" \
+				--steps "$steps" --shrink 20
+		done
+	done
+}
+
+for type in tmpfs ext4 xfs btrfs; do
+	try_on "$type"
+done
+end_test

@@ -282,7 +282,8 @@ void ops_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int command, void *argum
 		if (listed[i].command != command || in_size < listed[i].in_size ||
 		    out_size < listed[i].out_size)
 			continue;
-		memcpy(&data, in, listed[i].in_size);
+		if (listed[i].in_size > 0)
+			memcpy(&data, in, listed[i].in_size);
 		r = borrow(ov, ino, NULL, O_RDONLY | O_NONBLOCK, &owned, &file);
 		if (r == 0 && ioctl(file, command, &data) < 0)
 			r = -errno;

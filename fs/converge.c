@@ -470,7 +470,8 @@ void converge_moved(struct converger *c, int fd, const struct stat *st, uint64_t
 
 	if (run_is_over(c->run) || exclude & EXCLUDE_MATCHED)
 		return;
-	if (!S_ISDIR(st->st_mode)) {
+	/* A removed directory has nothing below. */
+	if (!S_ISDIR(st->st_mode) || st->st_nlink == 0) {
 		int r = converge_inode(c, fd, st->st_ino, exclude, false, &node);
 
 		if (r == APPLY_CHANGED) {
@@ -478,7 +479,7 @@ void converge_moved(struct converger *c, int fd, const struct stat *st, uint64_t
 			c->events.changed(c->events.context, node.id);
 			return;
 		}
-		if (r >= 0 || r == -ENOENT || r == -ESTALE)
+		if (r >= 0 || r == -ENOENT || r == -ESTALE || st->st_nlink == 0)
 			return;
 	}
 	pthread_mutex_lock(&c->lock);

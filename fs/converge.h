@@ -48,8 +48,9 @@ void converge_again(struct converger *c);
 void converge_wake(struct converger *c);
 
 /*
- * converge_moved: @fd (borrowed) has come to another place of the tree or got another name. A file is
- * converged here and now, a directory is walked again. Called without inode locks.
+ * converge_moved: @fd (borrowed) has come to another place of the tree, got another name or lost its
+ * last one. A file and a removed directory are converged here and now, any other directory is walked
+ * again. Called without inode locks.
  */
 void converge_moved(struct converger *c, int fd, const struct stat *st, uint64_t exclude);
 

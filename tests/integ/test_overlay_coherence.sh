@@ -1,0 +1,267 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Needs root, /dev/fuse and loop devices.
+#
+# What the kernel remembers of the overlay is true: for long where nobody but us changes the lower tree, for
+# a second where others may; sizes, times, links and listings after everything that is done; and the mount's
+# own options.
+# shellcheck disable=SC2317 # functions are called through check
+# shellcheck disable=SC2016 # scripts for other shells
+# shellcheck source=tests/integ/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_root
+need_fuse
+need_tools mkfs.ext4 losetup findmnt
+start_test
+
+gid=4242
+make_volume ext4 volume
+volume=$scratch/volume
+lower=$volume/lower
+target=$scratch/target
+mkdir "$target"
+
+owner_of_root=1000
+begin() {
+	rm -rf "$lower"
+	mkdir -p "$lower/dir/sub" "$lower/list"
+	for file in file other gone hot dir/file dir/sub/file; do
+		printf 'content\n' >"$lower/$file"
+	done
+	ln -s file "$lower/link"
+	chown -R -h 1000:1000 "$lower"
+	chown "$owner_of_root" "$lower"
+	overlay main "$lower" "$target" "gid=$gid" paused handoff=no "$@"
+	server=$(keeper main get server_pid)
+}
+
+unmount() {
+	umount "$1" && no_process_stays
+}
+
+finish() {
+	check "$1: unmounts, and its processes end" unmount "$target"
+}
+
+# How many requests the server has read; it reads nothing else while it only looks things up.
+requests() {
+	awk '$1 == "syscr:" { print $2 }' "/proc/$server/io"
+}
+
+# soon TEXT WANTED COMMAND...: its output becomes that within three seconds.
+soon() {
+	local text=$1 wanted=$2 got i
+
+	shift 2
+	for ((i = 0; i < 30; i++)); do
+		got=$("$@" 2>/dev/null || true)
+		[ "$got" != "$wanted" ] || break
+		# A time-out of the kernel is waited for: it has no event.
+		sleep 0.1
+	done
+	check_same "$text" "$wanted" "$got"
+}
+
+names() {
+	(cd "$1" && printf '%s ' *)
+}
+
+echo '# exclusive: what was asked once is not asked again'
+# Of its first inode the kernel never keeps the ACL (it made it before INIT): a walk by anybody but the owner asks.
+owner_of_root=0
+begin coherence=exclusive
+owner_of_root=1000
+look_often() {
+	local i
+
+	for ((i = 0; i < 100; i++)); do
+		# Without the birth time, which the kernel always asks for.
+		stat -c '%u %g %a %s %y' "$target/dir/sub/file" "$target/link" "$target/hot" >/dev/null
+		[ ! -e "$target/dir/absent" ]
+	done
+}
+look_often
+before=$(requests)
+look_often
+check_same 'hot names and attributes send no request' "$before" "$(requests)"
+sleep 1.5
+look_often
+check_same 'nor after a second' "$before" "$(requests)"
+: >"$target/dir/absent"
+check 'a name that was absent and is made is there' [ -e "$target/dir/absent" ]
+rm "$target/dir/absent"
+check 'and gone again' [ ! -e "$target/dir/absent" ]
+mv "$target/dir/sub/file" "$target/dir/absent"
+check 'and there when moved' [ -s "$target/dir/absent" ]
+check 'what was moved is not where it was' [ ! -e "$target/dir/sub/file" ]
+chmod 640 "$target/hot"
+check_same 'a change of mode is seen' "1000:$gid:640" "$(attributes "$target/hot")"
+keeper main wait state=converged resume
+check_same 'converging changes nothing that is seen' "1000:$gid:664" "$(attributes "$target/other")"
+check_same 'and the times as they are' "$(stat -c '%y %z' "$lower/other")" "$(stat -c '%y %z' "$target/other")"
+finish exclusive
+
+echo '# shared: what others do on the lower tree is seen within a second or so'
+begin coherence=shared
+stat "$target"/* "$target/dir/"* "$target/absent" >/dev/null 2>&1 || true
+printf 'more\n' >"$lower/absent"
+soon 'a new file' more cat "$target/absent"
+soon 'which is pending like the others' "0:$gid:664" attributes "$target/absent"
+rm "$lower/gone"
+soon 'a removed file' '' ls "$target/gone"
+check_same 'is not listed either' 0 "$(find "$target" -name gone | wc -l)"
+chmod 604 "$lower/file"
+soon 'a mode' "1000:$gid:664" attributes "$target/file"
+chown 1234 "$lower/file"
+soon 'an owner' "1234:$gid:664" attributes "$target/file"
+printf 'longer content\n' >"$lower/other"
+soon 'a size' 15 stat -c %s "$target/other"
+check_same 'a content' 'longer content' "$(cat "$target/other")"
+touch -d 2001-01-01 "$lower/other"
+soon 'a time' 978307200 stat -c %Y "$target/other"
+mv "$lower/dir/file" "$lower/dir/sub/moved"
+soon 'a renamed file: the new name' content cat "$target/dir/sub/moved"
+soon 'a renamed file: the old name' '' ls "$target/dir/file"
+mv "$lower/dir" "$lower/moved"
+soon 'a renamed directory' content cat "$target/moved/sub/file"
+ln -sfn other "$lower/link"
+soon 'a replaced symbolic link' other readlink "$target/link"
+check_same 'leads to its new target' 'longer content' "$(cat "$target/link")"
+ln "$lower/other" "$lower/linked"
+soon 'a count of links' 2 stat -c %h "$target/other"
+mkdir "$lower/new"
+soon 'a new directory' "0:$gid:2775" attributes "$target/new"
+rmdir "$lower/new"
+printf 'file now\n' >"$lower/new"
+soon 'a directory that becomes a file' 'file now' cat "$target/new"
+rm -rf "$lower/moved"
+soon 'a removed tree' '' ls "$target/moved"
+check_same 'the listing is the lower tree'"'"'s' "$(names "$lower")" "$(names "$target")"
+finish shared
+
+for coherence in exclusive shared; do
+	echo "# $coherence: sizes and times"
+	begin "coherence=$coherence"
+	for way in write pwrite append truncate mmap mmap-closed; do
+		stat "$target/file" >/dev/null
+		check "$coherence: $way" "$helpers/agree" "$way" "$target/file" "$lower/file"
+	done
+	echo "# $coherence: links"
+	ln "$target/file" "$target/second"
+	check_same "$coherence: after link" '2 2' "$(stat -c %h "$target/file" "$target/second" | tr '\n' ' ' | sed 's/ $//')"
+	exec 5<"$target/file"
+	mv -f "$target/other" "$target/file"
+	check_same "$coherence: a rename over one name leaves one link" 1 "$(stat -c %h "$target/second")"
+	check_same "$coherence: for those who have it open too" 1 "$(stat -L -c %h /proc/self/fd/5)"
+	rm "$target/second"
+	check_same "$coherence: none is left" 0 "$(stat -L -c %h /proc/self/fd/5)"
+	exec 5<&-
+	check_same "$coherence: as on the lower tree" 1 "$(stat -c %h "$target/file")"
+	ln "$target/file" "$target/dir/third"
+	stat "$target/file" "$target/dir/third" >/dev/null
+	rm "$target/dir/third"
+	check_same "$coherence: unlinked through another name" 1 "$(stat -c %h "$target/file")"
+	links=$(stat -c %h "$target/dir")
+	mkdir "$target/dir/one"
+	check_same "$coherence: a directory counts its directories" $((links + 1)) "$(stat -c %h "$target/dir")"
+	rmdir "$target/dir/one"
+	check_same "$coherence: and counts down" "$links" "$(stat -c %h "$target/dir")"
+	echo "# $coherence: listings"
+	check "$coherence: what stays is listed once whatever comes and goes" "$helpers/agree" list \
+		"$target/list" "$lower/list"
+	rm -rf "$target/list"
+	finish "$coherence"
+done
+
+echo '# mount options'
+options() {
+	findmnt -n -o VFS-OPTIONS "$target"
+}
+remount_volume() {
+	mount -o "remount,bind,$1" "$volume"
+}
+begin
+check_same 'a plain lower mount' rw,relatime "$(options)"
+finish plain
+remount_volume nosuid,nodev,noexec,noatime
+begin
+check_same 'nosuid, nodev, noexec and noatime are those of the lower mount' rw,nosuid,nodev,noexec,noatime "$(options)"
+finish inherited
+begin suid dev exec relatime
+check_same 'and can be set otherwise' rw,relatime "$(options)"
+printf '#!/bin/sh\necho run\n' >"$lower/program"
+chmod 755 "$lower/program"
+check_same 'exec is honoured' run "$("$target/program")"
+finish other
+remount_volume suid,dev,exec,atime,relatime
+begin nosuid,nodev,noexec,noatime,nodiratime
+check_same 'set where the lower mount is plain' rw,nosuid,nodev,noexec,noatime,nodiratime "$(options)"
+printf '#!/bin/sh\necho run\n' >"$lower/program"
+chmod 755 "$lower/program"
+check_fails 'noexec is honoured' "$target/program"
+touch -a -d 2001-01-01 "$lower/file"
+cat "$target/file" >/dev/null
+check_same 'noatime is honoured on the lower tree' 978307200 "$(stat -c %X "$lower/file")"
+finish set
+begin strictatime
+touch -a -d 2001-01-01 "$lower/file"
+cat "$target/file" >/dev/null
+check 'strictatime too' [ "$(stat -c %X "$lower/file")" -gt 978307200 ]
+finish strictatime
+rm -rf "$lower"
+mkdir "$lower"
+printf 'content\n' >"$lower/file"
+chown -R 1000:1000 "$lower"
+chmod 600 "$lower/file"
+remount_volume ro
+overlay main "$lower" "$target" "gid=$gid"
+check_same 'a read-only lower mount' ro,relatime "$(options)"
+check_same 'is shown with the read-only mask' "1000:$gid:640" "$(attributes "$target/file")"
+check_fails 'and not written' touch "$target/file"
+check_same 'for ever' virtual "$(keeper main get state)"
+finish ro
+remount_volume rw
+overlay main "$lower" "$target" "gid=$gid" ro
+check_same 'ro can be asked for' ro,relatime "$(options)"
+check_fails 'and is honoured' touch "$target/new"
+finish 'asked for ro'
+
+echo '# a mount like others'
+begin
+check_same 'findmnt' "$target $lower fuse.fsgroupfs" "$(findmnt -n -o TARGET,SOURCE,FSTYPE "$target" | tr -s ' ')"
+check_same 'df has the size of the lower file system' "$(df --output=size,itotal "$lower" | tail -n 1)" \
+	"$(df --output=size,itotal "$target" | tail -n 1)"
+check_same 'and the free space' "$(stat -f -c '%f %a %d %s %l' "$lower")" "$(stat -f -c '%f %a %d %s %l' "$target")"
+check_same 'mountpoint knows it' 0 "$(mountpoint -q "$target"; echo $?)"
+# -i: not by way of a mount.fuse.fsgroupfs that may be installed.
+exec 5>>"$target/file"
+check_fails 'a remount to ro while a file is open for writing is refused' mount -i -o remount,ro "$target"
+exec 5>&-
+check 'a remount to ro' mount -i -o remount,ro "$target"
+check_same 'is shown' ro "$(options | cut -d , -f 1)"
+check_fails 'is honoured: no new file' touch "$target/new"
+check_fails 'no writing' sh -c ': >>"$1"' _ "$target/file"
+check_fails 'no change of mode' chmod 600 "$target/file"
+check 'reading goes on' grep -q content "$target/file"
+check 'a remount to rw' mount -i -o remount,rw "$target"
+check 'is honoured' touch "$target/new"
+check 'of this mount alone' mount -i -o remount,bind,ro "$target"
+check_fails 'is honoured too' touch "$target/newer"
+check 'and back' mount -i -o remount,bind,rw "$target"
+check 'nosuid later' mount -i -o remount,bind,nosuid "$target"
+check_same 'is shown' rw,nosuid,relatime "$(options)"
+finish remounted
+
+echo '# mounts below the source'
+mkdir -p "$lower/dir/nested"
+mount -t tmpfs tmpfs "$lower/dir/nested"
+refused() {
+	"$fsgroupfs" -o "gid=$gid" "$lower" "$target" 2>"$scratch/message" && return 1
+	grep -qF "$lower/dir/nested is mounted" "$scratch/message"
+}
+check 'are refused, by their names' refused
+check 'nothing is mounted then' no_mount_stays "$target"
+umount "$lower/dir/nested"
+check 'and not when they are gone' "$fsgroupfs" -o "gid=$gid" -o paused "$lower" "$target"
+check 'unmounts, and its processes end' unmount "$target"
+end_test

@@ -70,6 +70,8 @@ static mode_t allowed_mode(const struct creation *new, mode_t mode)
 	return mode & ~(mode_t)S_ISGID;
 }
 
+enum { SET_IDS = S_ISUID | S_ISGID };
+
 /*
  * What the real directory could not give the new object: the group, where it has set-group-ID and
  * another group; set-group-ID of a directory, where it has none.
@@ -80,7 +82,7 @@ static int adjust(const struct creation *new, int fd, mode_t wanted, struct stat
 	bool has_equal_times = io_st->st_mtim.tv_sec == io_st->st_ctim.tv_sec &&
 			       io_st->st_mtim.tv_nsec == io_st->st_ctim.tv_nsec;
 	char path[TREE_FD_PATH_MAX];
-	mode_t mode = io_st->st_mode;
+	mode_t mode = io_st->st_mode, kept;
 
 	if (io_st->st_gid == new->gid && (!wants_sgid || mode & S_ISGID))
 		return 0;
@@ -90,9 +92,13 @@ static int adjust(const struct creation *new, int fd, mode_t wanted, struct stat
 	if (io_st->st_gid != new->gid) {
 		if (fchownat(fd, "", (uid_t)-1, new->gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 			return -errno;
-		/* The change of group took set-ID bits that creation had allowed. */
-		if (!S_ISDIR(mode) && mode & (S_ISUID | S_ISGID) &&
-		    chmod(tree_fd_path(fd, path), mode & 07777) < 0)
+		/*
+		 * The change of group took set-ID bits that creation had allowed. Those and no others come
+		 * back: the caller may have put a program of his own here meanwhile.
+		 */
+		kept = mode & wanted & SET_IDS;
+		if (!S_ISDIR(mode) && kept &&
+		    chmod(tree_fd_path(fd, path), (mode & 01777) | kept) < 0)
 			return -errno;
 	}
 	if (wants_sgid && !(mode & S_ISGID) &&

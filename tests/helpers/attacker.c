@@ -7,6 +7,8 @@
  *                                      that lead to OUTSIDE and to LOWER/trap
  *     attacker swap LOWER              exchanges them all the time until its standard input ends; prints how often
  *     attacker consume TARGET ROUNDS   each round does every operation once, somewhere; prints which succeeded how often
+ *     attacker setgid TARGET LOWER ROUNDS  makes files in the directory TARGET and puts a set-group-ID program of his
+ *                                      own in their place; fails when that gets another group and keeps the bit
  *     attacker watch PATH...           until its standard input ends; prints every access to the PATHs and their number
  *
  * The consumer follows no link himself: what is reached behind one, the server reached. What belongs to
@@ -594,6 +596,59 @@ static int consume(char **arguments)
 	return EXIT_SUCCESS;
 }
 
+/* ---- setgid ---- */
+
+static void *replace_thread(void *argument)
+{
+	int lower = *(const int *)argument;
+
+	while (!atomic_load(&is_over)) {
+		if (linkat(lower, "program", lower, "trick", 0) < 0 && errno != EEXIST)
+			die("link");
+		renameat(lower, "trick", lower, "made");
+	}
+	return NULL;
+}
+
+static int make_setgid(char **arguments)
+{
+	AUTO_FD int target = open_dir(AT_FDCWD, arguments[0]);
+	AUTO_FD int lower = open_dir(AT_FDCWD, arguments[1]);
+	AUTO_FD int program =
+		openat(lower, "program", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0700);
+	uint64_t rounds = 0;
+	pthread_t thread;
+	struct stat before, st;
+
+	if (parse_u64(arguments[2], &rounds) < 0)
+		return 2;
+	if (target < 0 || program < 0 || fchown(program, (uid_t)-1, getegid()) < 0 ||
+	    fchmod(program, 02755) < 0 || fstat(program, &before) < 0 ||
+	    !(before.st_mode & S_ISGID) ||
+	    pthread_create(&thread, NULL, replace_thread, &lower) != 0)
+		die("program");
+	for (uint64_t i = 0; i < rounds; i++) {
+		mknodat(target, "made", S_IFREG | 0644, 0);
+		if (fstat(program, &st) < 0)
+			die("program");
+		if (st.st_gid != before.st_gid && st.st_mode & S_ISGID) {
+			printf("after %ju rounds: a set-group-ID program of group %u\n",
+			       (uintmax_t)i, st.st_gid);
+			return EXIT_FAILURE;
+		}
+		/* Back to the start where it was only given to the group. */
+		if (st.st_gid != before.st_gid &&
+		    (fchown(program, (uid_t)-1, before.st_gid) < 0 || fchmod(program, 02755) < 0))
+			die("chown");
+		unlinkat(target, "made", 0);
+	}
+	atomic_store(&is_over, true);
+	pthread_join(thread, NULL);
+	unlinkat(lower, "program", 0);
+	unlinkat(lower, "trick", 0);
+	return EXIT_SUCCESS;
+}
+
 /* ---- watch ---- */
 
 static unsigned long print_events(int fd, unsigned long already, char **paths, const int *watches)
@@ -654,10 +709,8 @@ int main(int argc, char **argv)
 		int arguments; /* -n: at least n */
 		int (*act)(char **arguments);
 	} commands[] = {
-		{ "prepare", 2, prepare },
-		{ "swap", 1, swap },
-		{ "consume", 2, consume },
-		{ "watch", -1, watch },
+		{ "prepare", 2, prepare },    { "swap", 1, swap },    { "consume", 2, consume },
+		{ "setgid", 3, make_setgid }, { "watch", -1, watch },
 	};
 
 	for (size_t i = 0; argc >= 3 && i < ARRAY_SIZE(commands); i++) {
@@ -666,6 +719,6 @@ int main(int argc, char **argv)
 			return commands[i].act(argv + 2);
 	}
 	fprintf(stderr,
-		"usage: attacker prepare LOWER OUTSIDE | swap LOWER | consume TARGET ROUNDS | watch PATH...\n");
+		"usage: attacker prepare LOWER OUTSIDE | swap LOWER | consume TARGET ROUNDS | setgid TARGET LOWER ROUNDS | watch PATH...\n");
 	return 2;
 }

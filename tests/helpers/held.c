@@ -165,8 +165,7 @@ static void remove_by_unlink(int dir, const char *name)
 
 static void remove_by_rename(int dir, const char *name)
 {
-	AUTO_FD int fd = make_file(dir, "other", "other");
-
+	close(make_file(dir, "other", "other"));
 	must(renameat(dir, "other", dir, name), "rename");
 	must(unlinkat(dir, name, 0), "unlink");
 }

@@ -45,9 +45,9 @@ field() {
 }
 
 descriptors() {
-	local fds=("/proc/$1/fd/"*)
+	local links=("/proc/$1/fd/"*)
 
-	printf '%d\n' ${#fds[@]}
+	printf '%d\n' ${#links[@]}
 }
 
 # KiB of the memory that keeper and server share.
@@ -146,10 +146,10 @@ rm -rf "$lower"
 echo '# removed directories'
 mkdir -p "$lower/dir"
 overlay main "$lower" "$target" "gid=$gid" paused handoff=no
-fds=$(descriptors "$(keeper main get server_pid)")
+before_fds=$(descriptors "$(keeper main get server_pid)")
 mkdir "$target/dir/"{1..300}
 rmdir "$target/dir/"{1..300}
-check_same 'are not held' "$fds" "$(descriptors "$(keeper main get server_pid)")"
+check_same 'are not held' "$before_fds" "$(descriptors "$(keeper main get server_pid)")"
 check 'converges' keeper main wait state=converged resume
 check_same 'nor walked for' 2 "$(keeper main get seen)"
 check 'unmounts, and its processes end' unmount "$target"

@@ -21,7 +21,7 @@
 #include "fs/base/parse.h"
 
 enum idempotency {
-	IDEMPOTENCY_NONE, /* set_up may run at every call */
+	IDEMPOTENCY_NONE, /* set_up runs at every call; what is inside it may have a strategy of its own */
 	IDEMPOTENCY_MOUNTPOINT, /* set_up must run unless is_mounted() says that the right thing is mounted */
 	IDEMPOTENCY_MARKER, /* set_up must run unless a marker that still certifies is on record */
 };
@@ -34,7 +34,11 @@ enum ownership_outcome {
 
 #define PLUGIN_ERROR_MAX 512
 
+/* The longest chain of volumes that wrap volumes; a cycle is longer than that. */
+#define PLUGIN_DEPTH_MAX 4
+
 struct host;
+struct device_request;
 
 /*
  * One volume in the making. Made by the manager; texts are borrowed for the duration of the call.
@@ -46,6 +50,14 @@ struct volume_builder {
 	int dir_fd;	      /* the volume's own directory, 0700, ours: <state>/volumes/<id> */
 	const char *dir_path; /* its path, for messages and for the lower's path */
 	bool read_only;
+	bool keep_private; /* files 0600 and 0400 keep their bits */
+	/*
+	 * What the call brought with it, read by plugins/objects.h only: an array of Kubernetes objects, and
+	 * the namespace that they are looked up in. NULL: the call brought none (tear-down, reconstruction).
+	 * Payloads: never recorded, logged or put into an error.
+	 */
+	json_t *objects;
+	const char *pod_namespace;
 	json_t *metadata; /* in/out: an object, empty at first set-up; what restore needs; no payload */
 	char error[PLUGIN_ERROR_MAX]; /* set with every failure */
 };
@@ -79,6 +91,42 @@ struct host {
 	int (*unmount)(struct volume_builder *b, int dir_fd, const char *name, uint64_t mount_id);
 	/* boot_id: of this boot; borrowed. */
 	const char *(*boot_id)(const struct volume_builder *b);
+	/*
+	 * mount_fs: a new mount of file system @type from @source (a device's path, "host:/export") with the
+	 * comma-separated @options of mount(8) (NULL: none) at @name below @dir_fd, private. For block
+	 * devices and network file systems. Blocks for as long as the device or the network does.
+	 */
+	int (*mount_fs)(struct volume_builder *b, const char *source, const char *type,
+			const char *options, int dir_fd, const char *name, uint64_t *ret_mount_id);
+	/*
+	 * set_up: runs the whole set-up flow for the volume @name (a plain name, unique in this volume) that
+	 * this one wraps: of plugin @plugin with the source object @source, in the directory @name below the
+	 * volume's own, with a marker and metadata of its own. The wrapped plugin sees the same objects,
+	 * namespace and flags. *ret_ran: whether its set_up had to run. -ELOOP: nested too deep.
+	 */
+	int (*set_up)(struct volume_builder *b, const char *name, const char *plugin,
+		      json_t *source, gid_t gid, int *ret_lower,
+		      enum ownership_outcome *ret_ownership, bool *ret_ran);
+	/* open_lower: of a wrapped volume that is set up; -ENOENT: it is not. */
+	int (*open_lower)(struct volume_builder *b, const char *name, int *ret_lower);
+	/* certify: what its marker certifies now; -ENOENT: it has no valid one. */
+	int (*certify)(struct volume_builder *b, const char *name, char **ret_text);
+	/* tear_down: of a wrapped volume, with its marker; 0 when there is none. */
+	int (*tear_down)(struct volume_builder *b, const char *name);
+	/*
+	 * own_tree: the eager form of a run: gives what is below @dir_fd to @gid with the mask's bits,
+	 * children before their directory, @dir_fd itself last. GID_UNSET: nothing. Never leaves the file
+	 * system. The first error ends it.
+	 */
+	int (*own_tree)(struct volume_builder *b, int dir_fd, gid_t gid, bool read_only);
+};
+
+/* How a device is to be staged; texts are borrowed. */
+struct device_request {
+	const char *path;    /* of the device, as the caller gave it */
+	const char *fs_type; /* NULL: what is on it; with format: ext4 */
+	const char *options; /* of mount(8); NULL: none */
+	bool format;	     /* make a file system if, and only if, the device is empty */
 };
 
 struct volume_plugin {
@@ -86,7 +134,12 @@ struct volume_plugin {
 	struct {
 		enum idempotency idempotency;
 		bool manages_ownership; /* false: the gid is ignored by default; `virtual` on request */
-		bool shared; /* coherence: others may write below us (local, hostPath, nfs) */
+		bool shared;	  /* coherence: others may write below us (local, hostPath, nfs) */
+		bool refreshable; /* a repeated mount calls refresh */
+		bool attachable; /* has mount_device and unmount_device; is staged before it is mounted */
+		bool is_read_only;    /* the plugin alone writes the tree: mask 0440 and 02550 */
+		bool needs_objects;   /* a call without objects cannot set it up */
+		int metadata_version; /* of what it keeps in builder->metadata; 0 is a version too */
 	} attributes;
 
 	/*
@@ -116,6 +169,23 @@ struct volume_plugin {
 	/* is_set_up (IDEMPOTENCY_MOUNTPOINT): the right thing is mounted, by mount id, boot id and source. */
 	bool (*is_set_up)(struct volume_builder *b);
 
+	/*
+	 * refresh (attributes.refreshable): brings a volume that is set up to what its source says now;
+	 * never called for one that is not. @gid as for set_up; ownership of what it writes is right before
+	 * it can be seen. *ret_changed: false when nothing was written. A crash inside it leaves the old or
+	 * the new content, never a mixture.
+	 */
+	int (*refresh)(struct volume_builder *b, gid_t gid, bool *ret_changed);
+
+	/* is_shared: where only the source tells whether others may write below us; NULL: attributes.shared. */
+	bool (*is_shared)(const struct volume_builder *b);
+
+	/*
+	 * restore: brings metadata that an earlier version of the plugin kept (attributes.metadata_version
+	 * was @version then) to today's form; NULL: there was no earlier one. -ENOTSUP: it is newer than us.
+	 */
+	int (*restore)(struct volume_builder *b, int version);
+
 	/* open_lower: as set_up's ret_lower, of a volume that is set up. */
 	int (*open_lower)(struct volume_builder *b, int *ret_lower);
 
@@ -124,6 +194,14 @@ struct volume_plugin {
 	 * only where the kind of volume says so (emptyDir), by descriptor, never across a mount boundary.
 	 */
 	int (*tear_down)(struct volume_builder *b);
+
+	/*
+	 * mount_device (attributes.attachable): mounts the device at @device once, at b->dir_fd's
+	 * STAGING_NAME, after probing, checking and, only with device->format, formatting it. unmount_device undoes it; 0 when it is not
+	 * mounted. What identifies the device is in b->metadata before anything is written to it.
+	 */
+	int (*mount_device)(struct volume_builder *b, const struct device_request *device);
+	int (*unmount_device)(struct volume_builder *b);
 };
 
 /* plugin_find: the plugin with this name, or NULL. */

@@ -57,7 +57,10 @@ STORE_SRC := $(wildcard store/*.c)
 PLUGINS_SRC := $(wildcard plugins/*.c)
 MOUNTD_SRC := $(wildcard mountd/*.c)
 CTL_SRC := $(wildcard mountd/ctl_*.c)
-MAIN_SRC := $(wildcard fs/main.c mountd/main.c mountd/ctl_main.c)
+FLEX_SRC := $(wildcard mountd/flex_*.c)
+# What every client of the daemon has.
+CLIENT_SRC := $(wildcard mountd/client.c mountd/ctl_start.c mountd/proto*.c mountd/path*.c)
+MAIN_SRC := $(wildcard fs/main.c mountd/main.c mountd/ctl_main.c mountd/flex_main.c)
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 INTEG_SRC := $(wildcard tests/integ/test_*.c)
 HELPER_SRC := $(wildcard tests/helpers/*.c)
@@ -69,14 +72,16 @@ objects = $(patsubst %.c,$(OBJ)/%.o,$(1))
 
 fsgroupfs_SRC := $(FS_SRC) $(OWNERSHIP_SRC) $(BASE_SRC)
 fsgroupfs_PKG := fuse3 libseccomp libcap-ng
-fsgroup-mountd_SRC := $(filter-out $(CTL_SRC),$(MOUNTD_SRC)) $(PLUGINS_SRC) $(STORE_SRC) $(OWNERSHIP_SRC) $(BASE_SRC)
+fsgroup-mountd_SRC := $(filter-out $(CTL_SRC) $(FLEX_SRC) mountd/client.c,$(MOUNTD_SRC)) $(PLUGINS_SRC) $(STORE_SRC) $(OWNERSHIP_SRC) $(BASE_SRC)
 fsgroup-mountd_PKG := mount blkid sqlite3 jansson libmd
-fsgroupctl_SRC := $(CTL_SRC) $(wildcard mountd/proto*.c mountd/path*.c) $(BASE_SRC)
+fsgroupctl_SRC := $(sort $(CTL_SRC) $(CLIENT_SRC)) $(BASE_SRC)
 fsgroupctl_PKG := jansson
+fsgroup-flexvolume_SRC := $(FLEX_SRC) $(CLIENT_SRC) $(BASE_SRC)
+fsgroup-flexvolume_PKG := jansson
 
 # A program is there once its main file is.
 PROGRAMS := $(if $(wildcard fs/main.c),fsgroupfs) $(if $(wildcard mountd/main.c),fsgroup-mountd) \
-	$(if $(wildcard mountd/ctl_main.c),fsgroupctl)
+	$(if $(wildcard mountd/ctl_main.c),fsgroupctl) $(if $(wildcard mountd/flex_main.c),fsgroup-flexvolume)
 PROGRAM_FILES := $(addprefix $(BIN)/,$(PROGRAMS))
 
 # Tests link the rooms as archives, without the main files. A room stands before those it uses.
@@ -121,6 +126,7 @@ PKG_CFLAGS := $(call pkg,--cflags fuse3 $(PACKAGES))
 fsgroupfs_LIBS := $(call pkg,--libs --static fuse3) $(call pkg,--libs libseccomp libcap-ng)
 fsgroup-mountd_LIBS := $(call pkg,--libs $(fsgroup-mountd_PKG))
 fsgroupctl_LIBS := $(call pkg,--libs $(fsgroupctl_PKG))
+fsgroup-flexvolume_LIBS := $(call pkg,--libs $(fsgroup-flexvolume_PKG))
 TEST_LIBS := $(call pkg,--libs cmocka $(PACKAGES)) $(call pkg,--libs --static fuse3)
 endif
 
@@ -181,10 +187,10 @@ check-warnings: ## everything compiles without a warning, with gcc and with clan
 .PHONY: install uninstall
 install: all ## install the programs under DESTDIR and PREFIX
 	$(Q)install -d '$(DESTDIR)$(bindir)' '$(DESTDIR)$(sbindir)'
-	$(Q)$(foreach p,$(filter fsgroupfs fsgroupctl,$(PROGRAMS)),install -m 755 $(BIN)/$(p) '$(DESTDIR)$(bindir)/$(p)' &&) true
+	$(Q)$(foreach p,$(filter fsgroupfs fsgroupctl fsgroup-flexvolume,$(PROGRAMS)),install -m 755 $(BIN)/$(p) '$(DESTDIR)$(bindir)/$(p)' &&) true
 	$(Q)$(foreach p,$(filter fsgroup-mountd,$(PROGRAMS)),install -m 755 $(BIN)/$(p) '$(DESTDIR)$(sbindir)/$(p)' &&) true
 uninstall: ## remove what install put there
-	$(Q)rm -f '$(DESTDIR)$(bindir)/fsgroupfs' '$(DESTDIR)$(bindir)/fsgroupctl' '$(DESTDIR)$(sbindir)/fsgroup-mountd'
+	$(Q)rm -f '$(DESTDIR)$(bindir)/fsgroupfs' '$(DESTDIR)$(bindir)/fsgroupctl' '$(DESTDIR)$(bindir)/fsgroup-flexvolume' '$(DESTDIR)$(sbindir)/fsgroup-mountd'
 
 .PHONY: clean distclean help
 clean: ## remove what was compiled, but not build/deps

@@ -2,13 +2,9 @@
 #ifndef MOUNTD_CTL_CALL_H
 #define MOUNTD_CTL_CALL_H
 
-/*
- * ctl_call: one request of fsgroupctl, from the connection (the daemon is started where it is not
- * there) to the last reply. One thread.
- */
+/* ctl_call: one request of fsgroupctl, and what is said of its failure. One thread. */
 
-#include <jansson.h>
-#include <stdbool.h>
+#include "mountd/client.h"
 
 struct ctl {
 	const char *root;
@@ -19,19 +15,14 @@ struct ctl {
 int ctl_fail(const struct ctl *ctl, int exit, const char *subject, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* A streamed result; borrowed. Returns whether more is wanted. */
-typedef bool (*ctl_frame_fn)(void *arg, json_t *result);
-
 /*
  * ctl_call: sends @request (stolen) and prints an error or note that comes back.
  * @subject:    the volume, for messages; may be NULL
- * @on_frame:   for streams; NULL where none comes
+ * @on_frame:   as for client_call()
  * @ret_result: the last reply's result, the caller's reference, or NULL; may be NULL
- *
- * Every request can be repeated (PROTOCOL.md): a daemon that ends meanwhile is started again.
  * Returns the exit status.
  */
-int ctl_call(const struct ctl *ctl, const char *subject, json_t *request, ctl_frame_fn on_frame,
+int ctl_call(const struct ctl *ctl, const char *subject, json_t *request, client_frame_fn on_frame,
 	     void *arg, json_t **ret_result);
 
 #endif

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "mountd/client.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "fs/base/cleanup.h"
+#include "mountd/ctl_start.h"
+#include "mountd/proto.h"
+
+#define CALL_TRIES 5
+
+static uint64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+/* A request that is asked again has less time left. */
+static void shorten(json_t *request, uint64_t passed_ms)
+{
+	json_t *timeout = json_object_get(request, "timeoutMs");
+	json_int_t left;
+
+	if (!timeout)
+		return;
+	left = json_integer_value(timeout) - (json_int_t)passed_ms;
+	json_object_set_new(request, "timeoutMs", json_integer(left > 0 ? left : 0));
+}
+
+static bool is_broken(int error)
+{
+	return error == 0 || error == -ECONNRESET || error == -EPIPE;
+}
+
+/* The replies to a request that was sent. 0: the end came before the last; else 1 or an error. */
+static int receive(int fd, client_frame_fn on_frame, void *arg, json_t **ret_frame)
+{
+	for (;;) {
+		json_t *frame = NULL;
+		int r = proto_receive(fd, &frame);
+
+		if (r <= 0)
+			return r;
+		if (!json_is_true(json_object_get(frame, "more"))) {
+			*ret_frame = frame;
+			return 1;
+		}
+		if (on_frame && !on_frame(arg, json_object_get(frame, "result"))) {
+			json_object_del(frame, "result");
+			*ret_frame = frame;
+			return 1;
+		}
+		json_decref(frame);
+	}
+}
+
+int client_call(const char *root, json_t *request, client_frame_fn on_frame, void *arg,
+		json_t **ret_reply, char *ret_error, size_t size)
+{
+	int r = -ENOMEM;
+
+	for (int i = 0; request && i < CALL_TRIES; i++) {
+		uint64_t start = now_ms();
+		AUTO_FD int fd = -1;
+
+		r = ctl_connect(root, &fd, ret_error, size);
+		if (r < 0)
+			return r;
+		r = proto_send(fd, request);
+		if (r == 0)
+			r = receive(fd, on_frame, arg, ret_reply);
+		if (r > 0)
+			return 0;
+		if (!is_broken(r))
+			break;
+		shorten(request, now_ms() - start);
+	}
+	snprintf(ret_error, size, "the daemon's answer: %s",
+		 r == 0 ? "the connection ended" : strerror(-r));
+	return r == 0 ? -ECONNRESET : r;
+}
+
+int client_reply_exit(const json_t *reply)
+{
+	const json_t *exit = json_object_get(reply, "exit");
+
+	return json_is_integer(exit) ? (int)json_integer_value(exit) : EXIT_FAILED;
+}
+
+const char *client_reply_text(const json_t *reply, const char *key)
+{
+	return json_string_value(json_object_get(reply, key));
+}

@@ -12,6 +12,7 @@
 #include "fs/base/log.h"
 #include "fs/base/parse.h"
 #include "mountd/ctl_call.h"
+#include "mountd/ctl_install.h"
 #include "mountd/ctl_mount.h"
 #include "mountd/ctl_show.h"
 #include "mountd/path.h"
@@ -33,6 +34,7 @@ static int help(void)
 	     "  resume   TARGET|ID\n"
 	     "  converge TARGET|ID [--rate N|max]\n"
 	     "  events   [-f] [--json]\n"
+	     "  install-flexvolume DIR\n"
 	     "A TARGET has a '/' in it; what has none is an ID.");
 	return EXIT_OK;
 }
@@ -326,7 +328,7 @@ static const struct {
 	{ "unstage", NULL },	  { "refresh", NULL },
 	{ "update", NULL },	  { "explain", NULL },
 	{ "doctor", NULL },	  { "config", NULL },
-	{ "metrics", NULL },	  { "install-flexvolume", NULL },
+	{ "metrics", NULL },	  { "install-flexvolume", ctl_install_flexvolume },
 	{ "reconstruct", NULL },  { "store", NULL },
 	{ "recover", NULL },	  { "upgrade", NULL },
 };

@@ -2,7 +2,7 @@
 #ifndef MOUNTD_PATH_PROGRAM_H
 #define MOUNTD_PATH_PROGRAM_H
 
-/* path_program: where our other programs are: $FSGROUPFS_LIBEXEC, else beside this one. No state, any thread. */
+/* path_program: where our other programs are: $FSGROUPFS_LIBEXEC, else beside this one or where `make install` puts them. No state, any thread. */
 
 #include <stddef.h>
 

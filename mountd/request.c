@@ -62,23 +62,38 @@ static bool strings_only(const json_t *list)
 	return true;
 }
 
+/* A client speaks for the socket's front end, or says that it asks for one which may do less. */
+static bool take_front_end(struct request *q, const char *name, enum front_end *io_front)
+{
+	if (!name)
+		return true;
+	if (rules_front_end_from_name(name, io_front) < 0) {
+		answer_fail(&q->answer, EXIT_USAGE, "unknown front end");
+		return false;
+	}
+	return true;
+}
+
 static enum proto_exit handle_mount(struct request *q)
 {
 	struct mount_request mount = { .front = q->front, .fs_group = GID_UNSET, .handoff = true };
+	const char *front = NULL;
 	json_int_t gid = -1, rate = -1, settle = -1;
 	int keep_private = 0, read_only = 0, handoff = 1, persist = 0;
 	json_error_t error;
 
 	if (json_unpack_ex(
 		    q->args, &error, JSON_STRICT,
-		    "{s:s, s?s, s?s, s?s, s?I, s?s, s?s, s?o, s?b, s?b, s?I, s?b, s?I, s?s, s?s, s?b, s?s}",
+		    "{s:s, s?s, s?s, s?s, s?I, s?s, s?s, s?o, s?b, s?b, s?I, s?b, s?I, s?s, s?s, s?b, s?s, s?s}",
 		    "target", &mount.target, "plugin", &mount.plugin, "source", &mount.source,
 		    "spec", &mount.spec, "fsGroup", &gid, "policy", &mount.policy, "ownership",
 		    &mount.ownership, "excludes", &mount.excludes, "keepPrivate", &keep_private,
 		    "readOnly", &read_only, "convergeRate", &rate, "handoff", &handoff, "settleMs",
 		    &settle, "conflict", &mount.conflict, "coherence", &mount.coherence, "persist",
-		    &persist, "volumeId", &mount.volume_id) < 0)
+		    &persist, "volumeId", &mount.volume_id, "frontEnd", &front) < 0)
 		return usage(q, &error);
+	if (!take_front_end(q, front, &mount.front))
+		return q->answer.exit;
 	if (mount.excludes && (!json_is_array(mount.excludes) || !strings_only(mount.excludes)))
 		return answer_fail(&q->answer, EXIT_USAGE, "excludes is not an array of patterns");
 	if (json_object_get(q->args, "fsGroup") && (gid < 0 || gid >= (json_int_t)GID_UNSET))

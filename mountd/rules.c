@@ -202,19 +202,29 @@ static char *trim(char *text)
 
 enum { SECTION_NONE = -1, SECTION_LOG = FRONT_END_COUNT };
 
-static int section_from_name(const char *name, int *ret_section)
+int rules_front_end_from_name(const char *name, enum front_end *ret_front)
 {
-	if (strcmp(name, "log") == 0) {
-		*ret_section = SECTION_LOG;
-		return 0;
-	}
-	for (int i = 0; i < FRONT_END_COUNT; i++) {
+	for (size_t i = 0; i < FRONT_END_COUNT; i++) {
 		if (strcmp(name, front_names[i]) == 0) {
-			*ret_section = i;
+			*ret_front = (enum front_end)i;
 			return 0;
 		}
 	}
 	return -EINVAL;
+}
+
+static int section_from_name(const char *name, int *ret_section)
+{
+	enum front_end front;
+
+	if (strcmp(name, "log") == 0) {
+		*ret_section = SECTION_LOG;
+		return 0;
+	}
+	if (rules_front_end_from_name(name, &front) < 0)
+		return -EINVAL;
+	*ret_section = (int)front;
+	return 0;
 }
 
 /* -ENOENT: no such key. *io_seen has a bit for each key that the section has had already: -EEXIST. */

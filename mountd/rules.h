@@ -21,6 +21,9 @@
 
 enum front_end { FRONT_CTL, FRONT_FLEXVOLUME, FRONT_MOUNT, FRONT_CSI, FRONT_END_COUNT };
 
+/* rules_front_end_from_name: the front end of a section's name. 0 or -EINVAL. */
+int rules_front_end_from_name(const char *name, enum front_end *ret_front);
+
 struct front_rules {
 	/* NULL-terminated lists of words; NULL: not restricted. */
 	char **plugins, **sources, **ownership;

@@ -2,7 +2,7 @@
 #ifndef FS_BASE_IO_H
 #define FS_BASE_IO_H
 
-/* io: what read(2) leaves to its caller. No state, any thread. */
+/* io: what read(2) and write(2) leave to their callers. No state, any thread. */
 
 #include <sys/types.h>
 
@@ -11,5 +11,8 @@
  * Returns the number of bytes (@size: there may be more), or -errno.
  */
 ssize_t io_read_all(int fd, void *ret_bytes, size_t size);
+
+/* io_write_all: writes all of it; goes on after interruptions. 0 or -errno, with a part written perhaps. */
+int io_write_all(int fd, const void *bytes, size_t size);
 
 #endif

@@ -49,6 +49,10 @@ static enum proto_exit check_rules(struct mounting *x)
 			x->answer, EXIT_FAILED,
 			"plugin %s is not allowed here: no rule 'plugins' of mountd.conf names it",
 			x->spec->plugin);
+	/* Whatever the rules say: a driver that calls itself has no end. */
+	if (x->request->front == FRONT_FLEXVOLUME && strcmp(x->spec->plugin, "flexVolume") == 0)
+		return answer_fail(x->answer, EXIT_FAILED,
+				   "plugin flexVolume is not allowed inside FlexVolume");
 	if (x->request->fs_group != GID_UNSET && !rules_ownership_is_allowed(x->front, ownership))
 		return answer_fail(
 			x->answer, EXIT_FAILED,
@@ -152,12 +156,12 @@ enum proto_exit mounting_check(struct mounting *x)
 	r = spec_parse(q->plugin, q->source, q->spec, &x->spec, why);
 	if (r < 0)
 		return answer_fail(x->answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));
+	if (check_words(q, x->answer) != EXIT_OK || check_rules(x) != EXIT_OK)
+		return x->answer->exit;
 	x->plugin = plugin_find(x->spec->plugin);
 	if (!x->plugin)
 		return answer_fail(x->answer, EXIT_FAILED, "plugin %s is not built yet",
 				   x->spec->plugin);
-	if (check_words(q, x->answer) != EXIT_OK || check_rules(x) != EXIT_OK)
-		return x->answer->exit;
 	r = target_open(q->target, &x->target, why);
 	if (r < 0)
 		return answer_fail(x->answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));

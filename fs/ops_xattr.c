@@ -18,6 +18,12 @@ static bool is_hidden(const char *name)
 	return strncmp(name, RUN_MARK_PREFIX, strlen(RUN_MARK_PREFIX)) == 0;
 }
 
+/* Whether an attribute is the access ACL: on XFS under two names, elsewhere the second is like any other. */
+static bool is_access_acl(const struct tree *tree, const char *name)
+{
+	return strcmp(name, ACCESS_ACL) == 0 || (tree->is_xfs && strcmp(name, XFS_ACL) == 0);
+}
+
 /* The value as shown: a pending file's ACL agrees with its shown mode. */
 static int get(struct overlay *ov, const struct node_info *node, int fd, const char *name,
 	       void *ret_value, size_t size, size_t *ret_len)
@@ -31,8 +37,8 @@ static int get(struct overlay *ov, const struct node_info *node, int fd, const c
 	len = getxattr(tree_fd_path(fd, path), name, ret_value, size);
 	if (len < 0)
 		return -errno;
-	if (size > 0 && (strcmp(name, ACCESS_ACL) == 0 || strcmp(name, XFS_ACL) == 0) &&
-	    tree_stat(fd, &st) == 0 && run_is_pending(&ov->run, node, fd, &st)) {
+	if (size > 0 && is_access_acl(&ov->tree, name) && tree_stat(fd, &st) == 0 &&
+	    run_is_pending(&ov->run, node, fd, &st)) {
 		present(&ov->options->rule, &st);
 		(strcmp(name, XFS_ACL) == 0 ? present_xfs_acl : present_acl)(st.st_mode, ret_value,
 									     (size_t)len);
@@ -147,7 +153,7 @@ static int change(fuse_req_t req, fuse_ino_t ino, const char *name, const char *
 		  int flags, bool remove)
 {
 	struct overlay *ov = ops_overlay(req);
-	bool is_acl = strcmp(name, ACCESS_ACL) == 0 || strcmp(name, XFS_ACL) == 0;
+	bool is_acl = is_access_acl(&ov->tree, name);
 	AUTO_FD int fd = -1;
 	char path[TREE_FD_PATH_MAX];
 	struct node_info node;

@@ -57,6 +57,7 @@ int tree_init(int root_fd, struct tree *ret_tree)
 	if (fstatfs(t.mount_fd, &fs) == 0) {
 		t.lists_trusted = fs.f_type == BTRFS_SUPER_MAGIC;
 		t.is_tmpfs = fs.f_type == TMPFS_MAGIC;
+		t.is_xfs = fs.f_type == XFS_SUPER_MAGIC;
 	}
 	t.has_btime = tree_btime(root_fd, &btime) == 0;
 	*ret_tree = t;

@@ -34,6 +34,7 @@ struct tree {
 	bool has_btime;
 	bool lists_trusted; /* trusted xattrs are listed for everybody */
 	bool is_tmpfs;
+	bool is_xfs; /* shows ACLs as trusted.SGI_ACL_FILE too */
 };
 
 /* What stands for an inode: its file handle, or device and inode number (then it must stay pinned). */

@@ -33,7 +33,8 @@
  *   passthrough the server has no descriptor from before
  *   mapping a file shared that became append-only after it was opened for writing
  *   read(2) of no bytes: tmpfs changes the access time
- *   writes by direct I/O that the lower file system refuses as not aligned: set-ID bits go before
+ *   writes by direct I/O that the lower file system refuses as not aligned: set-ID bits and capabilities
+ *   go before
  *   an fallocate that the lower file system has not got, and a hole behind the end, which is none:
  *   set-ID bits go before it is asked
  *

@@ -198,15 +198,19 @@ static int64_t run_pread(struct hands *h, const struct step *s, struct result *r
 
 /*
  * Set-ID bits and capabilities together: whether a write takes the first a FUSE server cannot know; and
- * set-ID bits and direct I/O (compare.h).
+ * either of them and direct I/O (compare.h).
  */
 static bool has_both_privileges(int fd)
 {
 	struct stat st;
+	bool has_set_id, has_capability;
 
-	if (fstat(fd, &st) < 0 || !(st.st_mode & (S_ISUID | S_ISGID)))
+	if (fstat(fd, &st) < 0)
 		return false;
-	return fcntl(fd, F_GETFL) & O_DIRECT || fgetxattr(fd, "security.capability", NULL, 0) > 0;
+	has_set_id = st.st_mode & (S_ISUID | S_ISGID);
+	has_capability = fgetxattr(fd, "security.capability", NULL, 0) > 0;
+	return fcntl(fd, F_GETFL) & O_DIRECT ? has_set_id || has_capability :
+					       has_set_id && has_capability;
 }
 
 static int64_t run_write(struct hands *h, const struct step *s, struct result *r)

@@ -259,7 +259,7 @@ int run_settle_created(struct run *run, int fd, const struct stat *st)
 	return node_settle(run->nodes, fd, st, flags);
 }
 
-int run_settle_changed(struct run *run, struct node_info *io_node, int fd, struct stat *io_st)
+static int settle_changed(struct run *run, struct node_info *io_node, int fd, struct stat *io_st)
 {
 	const struct overlay_options *o = run->options;
 	uint32_t flags = NODE_SETTLED;
@@ -286,6 +286,17 @@ int run_settle_changed(struct run *run, struct node_info *io_node, int fd, struc
 	return r;
 }
 
+int run_settle_changed(struct run *run, struct node_info *io_node, int fd, struct stat *io_st)
+{
+	int r;
+
+	/* A run that finishes waits for this: a mark that nobody knows of would stay for ever. */
+	run_creation_begin(run);
+	r = settle_changed(run, io_node, fd, io_st);
+	run_creation_end(run);
+	return r;
+}
+
 static void unmark(void *context, int fd)
 {
 	char path[TREE_FD_PATH_MAX];
@@ -309,5 +320,6 @@ void run_unmark_void(struct run *run, int fd)
 void run_finish(struct run *run)
 {
 	atomic_store(&run->shared->header->run_over, 1);
+	run_creation_wait(run);
 	node_release_settled(run->nodes, unmark, run);
 }

@@ -21,7 +21,8 @@
 static int help(void)
 {
 	puts("usage: fsgroupctl [--root DIR] COMMAND\n"
-	     "  mount    --plugin NAME [--source S] | --spec FILE  --target DIR [--fsgroup GID]\n"
+	     "  mount    --plugin NAME [--source S] | --spec FILE [--objects FILE|DIR] [--pod NS/NAME]\n"
+	     "           --target DIR [--fsgroup GID]\n"
 	     "           [--policy Always|OnRootMismatch|RootOnly] [--ownership converge|virtual|none]\n"
 	     "           [--exclude PATTERN]... [--keep-private] [--read-only] [--converge-rate N]\n"
 	     "           [--handoff yes|no] [--settle MS] [--conflict refuse|virtual]\n"
@@ -362,6 +363,7 @@ int main(int argc, char **argv)
 	struct ctl ctl = { .root = getenv("FSGROUPFS_ROOT") };
 	int c;
 
+	proto_wipe_json();
 	signal(SIGPIPE, SIG_DFL);
 	if (!ctl.root || !*ctl.root)
 		ctl.root = "/";

@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "fs/base/io.h"
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
 #include "fs/base/parse.h"
+#include "mountd/ctl_file.h"
 #include "mountd/path.h"
 #include "mountd/proto.h"
 
@@ -65,7 +65,7 @@ static const struct option longs[] = {
 struct arguments {
 	const struct ctl *ctl;
 	json_t *request;
-	const char *plugin, *source, *spec, *target;
+	const char *plugin, *source, *spec, *objects, *target;
 };
 
 static int usage(const struct ctl *ctl, const char *what)
@@ -199,46 +199,22 @@ static int take_option(struct arguments *a, int option, const char *value)
 		json_object_set_new(a->request, "persist", json_true());
 		return EXIT_OK;
 	case OPT_OBJECTS:
+		a->objects = value;
+		return EXIT_OK;
 	case OPT_POD:
+		return set_text(a, "pod", value);
 	case OPT_STAGED:
-		return ctl_fail(a->ctl, EXIT_FAILED, a->target,
-				"--objects, --pod and --staged are not built yet");
+		return ctl_fail(a->ctl, EXIT_FAILED, a->target, "--staged is not built yet");
 	default:
 		return EXIT_USAGE; /* getopt has said why */
 	}
-}
-
-/* The whole file, or standard input for "-". */
-static int read_file(const char *path, char **ret_text)
-{
-	AUTO_FD int own_fd = -1;
-	AUTO_FREE char *text = malloc(PROTO_FRAME_MAX + 1);
-	int fd = STDIN_FILENO;
-	ssize_t used;
-
-	if (!text)
-		return -ENOMEM;
-	if (strcmp(path, "-") != 0)
-		fd = own_fd = open(path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	used = io_read_all(fd, text, PROTO_FRAME_MAX);
-	if (used < 0)
-		return (int)used;
-	if (used == PROTO_FRAME_MAX)
-		return -EFBIG;
-	text[used] = '\0';
-	if (memchr(text, '\0', (size_t)used))
-		return -EILSEQ;
-	*ret_text = take_ptr(&text);
-	return 0;
 }
 
 static int set_spec(struct arguments *a)
 {
 	AUTO_FREE char *text = NULL;
 	json_t *value;
-	int r = read_file(a->spec, &text);
+	int r = ctl_file_read(AT_FDCWD, a->spec, &text);
 
 	if (r < 0)
 		return fail(a, EXIT_FAILED, "spec", a->spec, strerror(-r));
@@ -247,6 +223,16 @@ static int set_spec(struct arguments *a)
 		return fail(a, EXIT_FAILED, "spec", a->spec, "not valid UTF-8");
 	json_object_set_new(a->request, "spec", value);
 	return EXIT_OK;
+}
+
+static int set_objects(struct arguments *a)
+{
+	json_t *objects = NULL;
+	int exit = ctl_objects_load(a->ctl, a->target, a->objects, &objects);
+
+	if (exit == EXIT_OK)
+		json_object_set_new(a->request, "objects", objects);
+	return exit;
 }
 
 /* A person names a directory from where they stand; the daemon stands elsewhere. */
@@ -289,10 +275,14 @@ static int complete(struct arguments *a)
 				"two conflicting sources: --source and --spec");
 	if (a->source && !a->plugin)
 		return usage(a->ctl, "--source needs --plugin");
+	if (a->spec && a->objects && strcmp(a->spec, "-") == 0 && strcmp(a->objects, "-") == 0)
+		return usage(a->ctl, "--spec and --objects cannot both be standard input");
 	if (a->spec)
 		exit = set_spec(a);
 	if (exit == EXIT_OK && a->source)
 		exit = set_source(a);
+	if (exit == EXIT_OK && a->objects)
+		exit = set_objects(a);
 	return exit == EXIT_OK ? set_target(a) : exit;
 }
 

@@ -7,12 +7,11 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "fs/base/log.h"
+#include "mountd/proto.h"
 
 #define LOG_BYTES_MAX (1 << 20)
 #define LOCK_WAIT_SECONDS 10
@@ -20,11 +19,11 @@
 
 int daemon_harden(void)
 {
-	struct rlimit none = { 0, 0 };
+	int r = proto_keep_secret();
 
 	umask(077);
-	if (prctl(PR_SET_DUMPABLE, 0) < 0 || setrlimit(RLIMIT_CORE, &none) < 0)
-		return -errno;
+	if (r < 0)
+		return r;
 	if (close_range(3, ~0U, 0) < 0)
 		return -errno;
 	signal(SIGPIPE, SIG_IGN);

@@ -12,6 +12,7 @@
 #include "fs/base/log.h"
 #include "fs/base/parse.h"
 #include "mountd/daemon.h"
+#include "mountd/proto.h"
 #include "mountd/server.h"
 
 #define IDLE_DEFAULT_MS 60000
@@ -137,6 +138,7 @@ int main(int argc, char **argv)
 	AUTO_FD int lock_fd = -1;
 	int ready_fd = -1, r;
 
+	proto_wipe_json();
 	if (!options.root || !*options.root)
 		options.root = "/";
 	r = parse_options(argc, argv, &options);

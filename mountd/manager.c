@@ -394,6 +394,7 @@ int work_open(struct manager *m, const struct volume_record *vol, const struct f
 			.dir_fd = work->dir_fd,
 			.dir_path = work->dir_path,
 			.read_only = vol->read_only,
+			.keep_private = vol->keep_private,
 			.metadata = work->metadata,
 		},
 		.front = front,

@@ -60,6 +60,8 @@ struct mount_request {
 	gid_t fs_group;
 	const char *policy, *ownership, *conflict, *coherence, *volume_id;
 	json_t *excludes; /* array of strings, or NULL */
+	json_t *objects; /* what the call brought (plugins/objects.h), unchecked, or NULL; payload */
+	const char *pod; /* "NS/NAME": which of the Pods in it, or NULL */
 	bool keep_private, read_only, persist;
 	bool handoff;
 	bool has_rate, has_settle;

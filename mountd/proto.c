@@ -2,9 +2,12 @@
 #include "mountd/proto.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -134,4 +137,23 @@ int proto_peer_check(int fd)
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
 		return -EPERM;
 	return peer.uid == 0 || peer.uid == geteuid() ? 0 : -EPERM;
+}
+
+int proto_keep_secret(void)
+{
+	const struct rlimit none = { 0, 0 };
+
+	return prctl(PR_SET_DUMPABLE, 0) < 0 || setrlimit(RLIMIT_CORE, &none) < 0 ? -errno : 0;
+}
+
+static void wipe_and_free(void *memory)
+{
+	if (memory)
+		explicit_bzero(memory, malloc_usable_size(memory));
+	free(memory);
+}
+
+void proto_wipe_json(void)
+{
+	json_set_alloc_funcs(malloc, wipe_and_free);
 }

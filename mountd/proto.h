@@ -52,4 +52,13 @@ int proto_send(int fd, const json_t *object);
  */
 int proto_peer_check(int fd);
 
+/*
+ * proto_keep_secret: for a process that holds payloads: no core dumps, and no ptrace by others of the
+ * same uid. Returns 0 or -errno.
+ */
+int proto_keep_secret(void);
+
+/* proto_wipe_json: before the first JSON value: what a value held is wiped when it is freed. */
+void proto_wipe_json(void);
+
 #endif

@@ -84,13 +84,14 @@ static enum proto_exit handle_mount(struct request *q)
 
 	if (json_unpack_ex(
 		    q->args, &error, JSON_STRICT,
-		    "{s:s, s?s, s?s, s?s, s?I, s?s, s?s, s?o, s?b, s?b, s?I, s?b, s?I, s?s, s?s, s?b, s?s, s?s}",
+		    "{s:s, s?s, s?s, s?s, s?I, s?s, s?s, s?o, s?b, s?b, s?I, s?b, s?I, s?s, s?s, s?b, s?s, s?s, s?o, s?s}",
 		    "target", &mount.target, "plugin", &mount.plugin, "source", &mount.source,
 		    "spec", &mount.spec, "fsGroup", &gid, "policy", &mount.policy, "ownership",
 		    &mount.ownership, "excludes", &mount.excludes, "keepPrivate", &keep_private,
 		    "readOnly", &read_only, "convergeRate", &rate, "handoff", &handoff, "settleMs",
 		    &settle, "conflict", &mount.conflict, "coherence", &mount.coherence, "persist",
-		    &persist, "volumeId", &mount.volume_id, "frontEnd", &front) < 0)
+		    &persist, "volumeId", &mount.volume_id, "frontEnd", &front, "objects",
+		    &mount.objects, "pod", &mount.pod) < 0)
 		return usage(q, &error);
 	if (!take_front_end(q, front, &mount.front))
 		return q->answer.exit;

@@ -16,6 +16,8 @@ static void mounting_free(struct mounting *x)
 {
 	rules_free(x->rules);
 	spec_free(x->spec);
+	json_decref(x->objects);
+	free(x->pod_namespace);
 	target_free(x->target);
 	volume_record_free(x->vol);
 	free(x);
@@ -242,6 +244,8 @@ static int set_up_and_present(struct mounting *x, char *ret_error)
 		snprintf(ret_error, ANSWER_TEXT_MAX, "%s", why);
 		return r;
 	}
+	work->building.b.objects = x->objects;
+	work->building.b.pod_namespace = x->pod_namespace;
 	/* Where no ownership is ever to be written the plugin is not told of any. */
 	r = set_up(x->m, work,
 		   strcmp(x->vol->ownership, "converge") == 0 ? x->vol->fs_group : GID_UNSET,

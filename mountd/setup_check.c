@@ -6,6 +6,7 @@
 
 #include "fs/base/log.h"
 #include "fs/base/gid_map.h"
+#include "mountd/object_list.h"
 
 static bool is_one_of(const char *text, const char *a, const char *b, const char *c)
 {
@@ -126,6 +127,9 @@ static enum proto_exit check_source(struct mounting *x)
 			.dir_fd = -1,
 			.dir_path = x->m->volumes_path,
 			.read_only = x->vol->read_only,
+			.keep_private = x->vol->keep_private,
+			.objects = x->objects,
+			.pod_namespace = x->pod_namespace,
 			.metadata = metadata,
 		},
 		.front = x->front,
@@ -162,6 +166,9 @@ enum proto_exit mounting_check(struct mounting *x)
 	if (!x->plugin)
 		return answer_fail(x->answer, EXIT_FAILED, "plugin %s is not built yet",
 				   x->spec->plugin);
+	r = object_list_select(q->objects, q->pod, &x->objects, &x->pod_namespace, why);
+	if (r < 0)
+		return answer_fail(x->answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));
 	r = target_open(q->target, &x->target, why);
 	if (r < 0)
 		return answer_fail(x->answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));

@@ -18,6 +18,8 @@ struct mounting {
 	struct spec *spec;
 	const struct volume_plugin *plugin;
 	struct target *target;
+	json_t *objects;	   /* of the request, checked; NULL: none; never recorded */
+	char *pod_namespace;	   /* that they are looked up in */
 	struct volume_record *vol; /* as asked for; later as recorded */
 	struct answer *answer;
 };

@@ -182,7 +182,29 @@ static const char *host_boot_id(const struct volume_builder *b)
 	return building_of(b)->boot_id;
 }
 
+static const struct plugin_settings *host_settings(const struct volume_builder *b)
+{
+	const struct front_rules *front = ((const struct building *)b)->front;
+
+	return front ? front->settings : &rules_default_settings;
+}
+
+static const char *host_root(const struct volume_builder *b)
+{
+	return ((const struct building *)b)->root;
+}
+
+static bool host_is_root_at_shell(const struct volume_builder *b)
+{
+	const struct front_rules *front = ((const struct building *)b)->front;
+
+	return front && front->is_root_at_shell;
+}
+
 const struct host host_table = {
+	.settings = host_settings,
+	.root = host_root,
+	.is_root_at_shell = host_is_root_at_shell,
 	.open_source = host_open_source,
 	.bind = host_bind,
 	.mount_tmpfs = host_mount_tmpfs,

@@ -18,6 +18,7 @@ struct building {
 	const struct front_rules
 		*front; /* NULL: opening a source is not allowed at all (tear-down) */
 	const char *boot_id;
+	const char *root; /* layout's */
 };
 
 extern const struct host host_table;

@@ -397,6 +397,7 @@ int work_open(struct manager *m, const struct volume_record *vol, const struct f
 			.keep_private = vol->keep_private,
 			.metadata = work->metadata,
 		},
+		.root = m->layout->root,
 		.front = front,
 		.boot_id = m->boot_id,
 	};

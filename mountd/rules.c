@@ -164,16 +164,95 @@ static const struct {
 	{ "settle", set_settle },	{ "conflict", set_conflict },
 };
 
+/* ---- [plugins] ---- */
+
+const struct plugin_settings rules_default_settings = {
+	.flexvolume_timeout_ms = 2 * 60 * 1000,
+	.git_user = (char *)"nobody",
+	.git_timeout_ms = 5 * 60 * 1000,
+	.git_size_bytes = 2ULL << 30,
+};
+
+static int set_text(char **io_text, const char *value)
+{
+	char *text = strdup(value);
+
+	if (!text)
+		return -ENOMEM;
+	free(*io_text);
+	*io_text = text;
+	return 0;
+}
+
+static int set_flexvolume_dir(struct plugin_settings *settings, const char *value)
+{
+	return value[0] == '/' ? set_text(&settings->flexvolume_dir, value) : -EINVAL;
+}
+
+static int set_limit(uint64_t *io_value, int error, uint64_t value)
+{
+	if (error < 0 || value == 0)
+		return -EINVAL;
+	*io_value = value;
+	return 0;
+}
+
+static int set_flexvolume_timeout(struct plugin_settings *settings, const char *value)
+{
+	uint64_t ms = 0;
+	int r = parse_duration(value, 1000, &ms);
+
+	return set_limit(&settings->flexvolume_timeout_ms, r, ms);
+}
+
+static int set_git_user(struct plugin_settings *settings, const char *value)
+{
+	return value[0] && strcmp(value, "root") != 0 ? set_text(&settings->git_user, value) :
+							-EINVAL;
+}
+
+static int set_git_timeout(struct plugin_settings *settings, const char *value)
+{
+	uint64_t ms = 0;
+	int r = parse_duration(value, 1000, &ms);
+
+	return set_limit(&settings->git_timeout_ms, r, ms);
+}
+
+static int set_git_size(struct plugin_settings *settings, const char *value)
+{
+	uint64_t bytes = 0;
+	int r = parse_size(value, &bytes);
+
+	return set_limit(&settings->git_size_bytes, r, bytes);
+}
+
+static const struct {
+	const char *key;
+	int (*set)(struct plugin_settings *settings, const char *value);
+} plugin_keys[] = {
+	{ "flexvolume-dir", set_flexvolume_dir },
+	{ "flexvolume-timeout", set_flexvolume_timeout },
+	{ "git-user", set_git_user },
+	{ "git-timeout", set_git_timeout },
+	{ "git-size", set_git_size },
+};
+
 /* People may do all that root may; node agents only what is written down, emptyDir apart. */
 static int set_builtin(struct rules *rules)
 {
 	int r = 0;
 
 	rules->log_level = LOG_INFO;
+	rules->settings = rules_default_settings;
+	rules->settings.git_user = NULL;
+	r = set_text(&rules->settings.git_user, rules_default_settings.git_user);
 	for (int i = 0; r == 0 && i < FRONT_END_COUNT; i++) {
 		struct front_rules *front = &rules->front[i];
 		bool person = i == FRONT_CTL || i == FRONT_MOUNT;
 
+		front->settings = &rules->settings;
+		front->is_root_at_shell = i == FRONT_CTL;
 		front->format = person;
 		front->settle_ms = person ? 0 : 50;
 		r = set_policy(front, "Always");
@@ -200,7 +279,7 @@ static char *trim(char *text)
 	return text;
 }
 
-enum { SECTION_NONE = -1, SECTION_LOG = FRONT_END_COUNT };
+enum { SECTION_NONE = -1, SECTION_LOG = FRONT_END_COUNT, SECTION_PLUGINS, SECTION_COUNT };
 
 int rules_front_end_from_name(const char *name, enum front_end *ret_front)
 {
@@ -221,10 +300,28 @@ static int section_from_name(const char *name, int *ret_section)
 		*ret_section = SECTION_LOG;
 		return 0;
 	}
+	if (strcmp(name, "plugins") == 0) {
+		*ret_section = SECTION_PLUGINS;
+		return 0;
+	}
 	if (rules_front_end_from_name(name, &front) < 0)
 		return -EINVAL;
 	*ret_section = (int)front;
 	return 0;
+}
+
+static int set_plugin_key(struct rules *rules, const char *key, const char *value,
+			  unsigned *io_seen)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(plugin_keys); i++) {
+		if (strcmp(key, plugin_keys[i].key) != 0)
+			continue;
+		if (*io_seen & 1U << i)
+			return -EEXIST;
+		*io_seen |= 1U << i;
+		return plugin_keys[i].set(&rules->settings, value);
+	}
+	return -ENOENT;
 }
 
 /* -ENOENT: no such key. *io_seen has a bit for each key that the section has had already: -EEXIST. */
@@ -236,6 +333,8 @@ static int set_key(struct rules *rules, int section, const char *key, const char
 			return -ENOENT;
 		return log_level_from_name(value, &rules->log_level);
 	}
+	if (section == SECTION_PLUGINS)
+		return set_plugin_key(rules, key, value, io_seen);
 	for (size_t i = 0; i < ARRAY_SIZE(front_keys); i++) {
 		if (strcmp(key, front_keys[i].key) != 0)
 			continue;
@@ -263,7 +362,7 @@ static int parse_line(struct rules *rules, char *line, int *io_section, unsigned
 			return -EINVAL;
 		line[len - 1] = '\0';
 		r = section_from_name(line + 1, io_section);
-		if (r == 0 && *io_section < FRONT_END_COUNT && io_seen[*io_section] & 1U << 31) {
+		if (r == 0 && *io_section != SECTION_LOG && io_seen[*io_section] & 1U << 31) {
 			*ret_why = "a section twice";
 			return -EINVAL;
 		}
@@ -289,7 +388,7 @@ static int parse_line(struct rules *rules, char *line, int *io_section, unsigned
 int rules_parse(const char *text, struct rules **ret_rules, char *ret_error)
 {
 	AUTO(rules) *rules = calloc(1, sizeof(*rules));
-	unsigned seen[FRONT_END_COUNT + 1] = { 0 };
+	unsigned seen[SECTION_COUNT] = { 0 };
 	int section = SECTION_NONE, r;
 
 	ret_error[0] = '\0';
@@ -372,6 +471,8 @@ void rules_free(struct rules *rules)
 {
 	if (!rules)
 		return;
+	free(rules->settings.flexvolume_dir);
+	free(rules->settings.git_user);
 	for (int i = 0; i < FRONT_END_COUNT; i++) {
 		struct front_rules *front = &rules->front[i];
 

@@ -16,6 +16,7 @@
 
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
+#include "plugins/plugin.h"
 
 #define RULES_ERROR_MAX 512
 
@@ -35,12 +36,19 @@ struct front_rules {
 	uint64_t converge_rate;	 /* files a second; 0: no limit */
 	uint64_t settle_ms;
 	char *conflict; /* "refuse" | "virtual" */
+	/* No keys of the file: */
+	bool is_root_at_shell; /* what only a person may ask for: [ctl] */
+	const struct plugin_settings *settings;
 };
 
 struct rules {
 	struct front_rules front[FRONT_END_COUNT];
+	struct plugin_settings settings;
 	enum log_level log_level;
 };
+
+/* rules_default_settings: of plugins, where mountd.conf says nothing. */
+extern const struct plugin_settings rules_default_settings;
 
 /*
  * rules_parse: the rules in the text of a mountd.conf.

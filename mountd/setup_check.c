@@ -132,6 +132,7 @@ static enum proto_exit check_source(struct mounting *x)
 			.pod_namespace = x->pod_namespace,
 			.metadata = metadata,
 		},
+		.root = x->m->layout->root,
 		.front = x->front,
 		.boot_id = x->m->boot_id,
 	};

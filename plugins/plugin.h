@@ -16,6 +16,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "fs/base/parse.h"
@@ -39,6 +40,15 @@ enum ownership_outcome {
 
 struct host;
 struct device_request;
+
+/* What mountd.conf says for plugins, in its section [plugins]. */
+struct plugin_settings {
+	char *flexvolume_dir; /* of FlexVolume drivers; NULL: kubelet's own place below the root directory */
+	uint64_t flexvolume_timeout_ms; /* for one call-out */
+	char *git_user;			/* whom git runs as; never root */
+	uint64_t git_timeout_ms;	/* for one git command */
+	uint64_t git_size_bytes;	/* what a clone may take, history included */
+};
 
 /*
  * One volume in the making. Made by the manager; texts are borrowed for the duration of the call.
@@ -91,6 +101,12 @@ struct host {
 	int (*unmount)(struct volume_builder *b, int dir_fd, const char *name, uint64_t mount_id);
 	/* boot_id: of this boot; borrowed. */
 	const char *(*boot_id)(const struct volume_builder *b);
+	/* settings: borrowed; what is built in where the call came from nobody (tear-down, reconstruction). */
+	const struct plugin_settings *(*settings)(const struct volume_builder *b);
+	/* root: the root directory (--root) of this manager, without a slash at its end but for "/"; borrowed. */
+	const char *(*root)(const struct volume_builder *b);
+	/* is_root_at_shell: whether root asks at fsgroupctl, and not a node agent on behalf of a pod. */
+	bool (*is_root_at_shell)(const struct volume_builder *b);
 	/*
 	 * mount_fs: a new mount of file system @type from @source (a device's path, "host:/export") with the
 	 * comma-separated @options of mount(8) (NULL: none) at @name below @dir_fd, private. For block

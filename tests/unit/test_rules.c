@@ -82,6 +82,37 @@ static void rules_parse_every_key_is_read(void **state)
 	assert_string_equal(rules->front[FRONT_MOUNT].policy, "Always");
 }
 
+static void rules_parse_settings_of_plugins(void **state)
+{
+	AUTO(rules) *none = parsed("");
+	AUTO(rules) *rules =
+		parsed("[plugins]\nflexvolume-dir = /opt/flex\nflexvolume-timeout = 30\n"
+		       "git-user = git\ngit-timeout = 2m\ngit-size = 64Mi\n[log]\nlevel = info\n");
+
+	(void)state;
+	assert_null(none->settings.flexvolume_dir);
+	assert_string_equal(none->settings.git_user, "nobody");
+	assert_true(none->settings.git_size_bytes > 0 && none->settings.git_timeout_ms > 0);
+	assert_true(none->settings.flexvolume_timeout_ms > 0);
+	assert_string_equal(rules->settings.flexvolume_dir, "/opt/flex");
+	assert_true(rules->settings.flexvolume_timeout_ms == 30000);
+	assert_string_equal(rules->settings.git_user, "git");
+	assert_true(rules->settings.git_timeout_ms == 120000);
+	assert_true(rules->settings.git_size_bytes == 64 << 20);
+	for (int i = 0; i < FRONT_END_COUNT; i++) {
+		assert_ptr_equal(rules->front[i].settings, &rules->settings);
+		assert_int_equal(rules->front[i].is_root_at_shell, i == FRONT_CTL);
+	}
+
+	assert_refused("[plugins]\nfrob = 1\n", "line 2: unknown key");
+	assert_refused("[plugins]\ngit-user = root\n", "line 2: a value that is not allowed");
+	assert_refused("[plugins]\ngit-timeout = 0\n", "line 2: a value that is not allowed");
+	assert_refused("[plugins]\ngit-size = -1\n", "line 2: a value that is not allowed");
+	assert_refused("[plugins]\nflexvolume-dir = bin\n", "line 2: a value that is not allowed");
+	assert_refused("[plugins]\ngit-user = a\ngit-user = b\n", "line 3: a key twice");
+	assert_refused("[plugins]\n[plugins]\n", "line 2: a section twice");
+}
+
 static void rules_parse_mistakes_are_named_by_line(void **state)
 {
 	(void)state;
@@ -153,6 +184,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(rules_parse_empty_gives_what_is_built_in),
 		cmocka_unit_test(rules_parse_every_key_is_read),
+		cmocka_unit_test(rules_parse_settings_of_plugins),
 		cmocka_unit_test(rules_parse_mistakes_are_named_by_line),
 		cmocka_unit_test(rules_source_prefix_whole_components_are_compared),
 		cmocka_unit_test(rules_source_prefix_empty_list_allows_nothing),

@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -36,6 +37,7 @@ struct running {
 	struct program_result *result;
 	pid_t pid;
 	int pid_fd, output_fd; /* -1: its end has been read */
+	int tree_fd;	       /* own_mounts: a detached mount of the working directory */
 	size_t room;	       /* of result->output */
 	uint64_t deadline_ms, watch_at_ms;
 };
@@ -85,6 +87,25 @@ static void reset_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* In a mount namespace of our own: all that there was is read-only, and the tree is where it is to be. */
+static int enter_place(int tree_fd)
+{
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID,
+				   .propagation = MS_PRIVATE };
+
+	if (mount_setattr(AT_FDCWD, "/", AT_RECURSIVE, &attr, sizeof(attr)) < 0 ||
+	    move_mount(tree_fd, "", AT_FDCWD, PROGRAM_PLACE, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return -1;
+	return chdir(PROGRAM_PLACE);
+}
+
+static int enter_directory(const struct program_request *q, int tree_fd)
+{
+	if (q->own_mounts)
+		return enter_place(tree_fd);
+	return q->cwd_fd >= 0 ? fchdir(q->cwd_fd) : chdir("/");
+}
+
 /* Places 0, 1 and 2, and error_fd at 3; nothing else stays open. */
 static int place_descriptors(int null_fd, int output_fd, int *io_error_fd)
 {
@@ -95,20 +116,22 @@ static int place_descriptors(int null_fd, int output_fd, int *io_error_fd)
 	return close_range(4, ~0U, 0);
 }
 
-static int prepare(const struct program_request *q, int null_fd, int output_fd, int *io_error_fd)
+static int prepare(const struct running *run, int null_fd, int output_fd, int *io_error_fd)
 {
+	const struct program_request *q = run->request;
 	struct pollfd parent;
 
 	reset_signals();
 	if (setsid() < 0)
 		return -1;
 	umask(022);
-	if ((q->cwd_fd >= 0 ? fchdir(q->cwd_fd) : chdir("/")) < 0)
+	if (enter_directory(q, run->tree_fd) < 0)
 		return -1;
 	if (place_descriptors(null_fd, output_fd, io_error_fd) < 0)
 		return -1;
 	if (limit(RLIMIT_CORE, 0) < 0 || limit(RLIMIT_NOFILE, PROGRAM_FILES) < 0 ||
-	    (q->file_bytes > 0 && limit(RLIMIT_FSIZE, q->file_bytes) < 0))
+	    (q->file_bytes > 0 && limit(RLIMIT_FSIZE, q->file_bytes) < 0) ||
+	    (q->data_bytes > 0 && limit(RLIMIT_DATA, q->data_bytes) < 0))
 		return -1;
 	if (q->as_user && become_user(q) < 0)
 		return -1;
@@ -125,12 +148,13 @@ static int prepare(const struct program_request *q, int null_fd, int output_fd, 
 }
 
 static void __attribute__((noreturn))
-child(const struct program_request *q, int null_fd, int output_fd, int error_fd)
+child(const struct running *run, int null_fd, int output_fd, int error_fd)
 {
+	const struct program_request *q = run->request;
 	const char *const *envp = q->envp ? q->envp : default_environment;
 	int error;
 
-	if (prepare(q, null_fd, output_fd, &error_fd) == 0)
+	if (prepare(run, null_fd, output_fd, &error_fd) == 0)
 		execve(q->path, (char *const *)q->argv, (char *const *)envp);
 	error = errno;
 	if (write(error_fd, &error, sizeof(error)) < 0)
@@ -140,11 +164,11 @@ child(const struct program_request *q, int null_fd, int output_fd, int error_fd)
 
 /* ---- the parent ---- */
 
-/* fork() with a pidfd, and perhaps a pid namespace: 0 in the child, -1 and errno on failure. */
-static pid_t fork_program(bool own_pids, int *ret_pid_fd)
+/* fork() with a pidfd and perhaps namespaces: 0 in the child, -1 and errno on failure. */
+static pid_t fork_program(uint64_t namespaces, int *ret_pid_fd)
 {
 	struct clone_args args = {
-		.flags = CLONE_PIDFD | (own_pids ? CLONE_NEWPID : 0),
+		.flags = CLONE_PIDFD | namespaces,
 		.pidfd = (uintptr_t)ret_pid_fd,
 		.exit_signal = SIGCHLD,
 	};
@@ -162,11 +186,12 @@ static int start(struct running *run, int null_fd, int output_fd, int error_fd)
 	/* No handler of ours may run in the child before its mask and handlers are put right. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &saved);
-	pid = fork_program(q->own_pids, &run->pid_fd);
-	if (pid < 0 && errno == EPERM && q->own_pids)
-		pid = fork_program(false, &run->pid_fd);
+	pid = fork_program((q->own_pids ? CLONE_NEWPID : 0) | (q->own_mounts ? CLONE_NEWNS : 0),
+			   &run->pid_fd);
+	if (pid < 0 && errno == EPERM && q->own_pids && !q->own_mounts)
+		pid = fork_program(0, &run->pid_fd);
 	if (pid == 0)
-		child(q, null_fd, output_fd, error_fd);
+		child(run, null_fd, output_fd, error_fd);
 	r = -errno;
 	pthread_sigmask(SIG_SETMASK, &saved, NULL);
 	if (pid < 0)
@@ -358,10 +383,20 @@ static int lift(int *io_fd)
 	return 0;
 }
 
+/* Cloned here: the child's namespace has copies of the mounts, and cwd_fd is on one of ours. */
+static int clone_tree(const struct program_request *q, int *ret_fd)
+{
+	if (!q->own_mounts)
+		return 0;
+	*ret_fd = open_tree(q->cwd_fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
+	return *ret_fd < 0 ? -errno : lift(ret_fd);
+}
+
 int program_run(const struct program_request *request, struct program_result **ret_result)
 {
 	AUTO(program_result) *result = calloc(1, sizeof(*result));
 	AUTO_FD int null_fd = -1, output_in = -1, output_out = -1, error_in = -1, error_out = -1;
+	AUTO_FD int tree_fd = -1;
 	struct running run = {
 		.request = request,
 		.result = result,
@@ -377,8 +412,10 @@ int program_run(const struct program_request *request, struct program_result **r
 	if ((r = open_null(&null_fd)) < 0 ||
 	    (r = make_pipe(O_NONBLOCK, &output_in, &output_out)) < 0 ||
 	    (r = make_pipe(0, &error_in, &error_out)) < 0 || (r = lift(&null_fd)) < 0 ||
-	    (r = lift(&output_out)) < 0 || (r = lift(&error_out)) < 0)
+	    (r = lift(&output_out)) < 0 || (r = lift(&error_out)) < 0 ||
+	    (r = clone_tree(request, &tree_fd)) < 0)
 		return r;
+	run.tree_fd = tree_fd;
 	if (request->timeout_ms > 0)
 		run.deadline_ms = now_ms() + request->timeout_ms;
 	if (request->watch)

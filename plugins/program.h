@@ -23,6 +23,12 @@
 
 #include "fs/base/cleanup.h"
 
+/*
+ * Where a program with own_mounts finds its working directory. Such a place is in every root, and nothing
+ * that is there is needed or hidden: neither a repository nor a home directory is ever below it.
+ */
+#define PROGRAM_PLACE "/sys"
+
 /* What PATH has, and where program_find() looks. */
 #define PROGRAM_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -36,11 +42,18 @@ struct program_request {
 	uid_t uid;    /* with as_user */
 	gid_t gid;    /* with as_user */
 	bool own_pids; /* a pid namespace of its own, where we may make one: nothing outlives the program */
+	/*
+	 * A mount namespace of its own (-EPERM where we may not make one): everything is read-only but
+	 * cwd_fd's tree, which is at PROGRAM_PLACE. So a user who may not search our directories can work in one.
+	 */
+	bool own_mounts;
 	bool may_leave; /* processes that the program leaves behind live on (a driver's FUSE server) */
 	uint64_t timeout_ms; /* 0 is no limit */
 
 	size_t output_max;   /* bytes of output kept; what follows is read and dropped */
 	uint64_t file_bytes; /* the largest file that it may write; 0: no limit */
+	uint64_t
+		data_bytes; /* the most memory that each process may take (RLIMIT_DATA); 0: no limit */
 
 	/*
 	 * watch: called every watch_ms while it runs, 0: never; a -errno ends it at once, and is what
@@ -64,7 +77,7 @@ struct program_result {
  * *ret_result: to be released by program_result_free()
  *
  * Returns 0, -ETIMEDOUT, what watch returned, or why it could not be started: -ENOENT, -EACCES, -ENOEXEC,
- * -EPERM (as_user), -EAGAIN, -ENOMEM.
+ * -EPERM (as_user, own_mounts), -EAGAIN, -ENOMEM.
  */
 int program_run(const struct program_request *request, struct program_result **ret_result);
 

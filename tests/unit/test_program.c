@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -361,6 +361,43 @@ static void program_run_own_pids_leave_nobody(void **state)
 	assert_true(pid > 1 && ends_soon(pid));
 }
 
+static void program_run_own_mounts_leave_one_place_to_write(void **state)
+{
+	struct script x;
+	struct program_request *q =
+		shell(&x, "pwd; echo x >made && echo made; echo x 2>&1 >/tmp/test_program_made; "
+			  "echo x >/dev/null && echo null; id -u");
+	char dir[] = "/tmp/test_program.XXXXXX", name[64];
+	AUTO_FD int fd = mkdtemp(dir) ? open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	AUTO(program_result) *result = NULL;
+
+	(void)state;
+	assert_true(fd >= 0);
+	if (geteuid() != 0) {
+		print_message("needs root: a mount namespace\n");
+		rmdir(dir);
+		return;
+	}
+	/* A directory that the user may work in, below one that he may not search. */
+	assert_int_equal(chmod(dir, 0700), 0);
+	assert_int_equal(mkdirat(fd, "work", 0700), 0);
+	assert_int_equal(fchownat(fd, "work", NOBODY, NOBODY, 0), 0);
+	q->cwd_fd = openat(fd, "work", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	q->own_mounts = q->own_pids = q->as_user = true;
+	q->uid = q->gid = NOBODY;
+	result = run(q);
+	close(q->cwd_fd);
+	assert_non_null(strstr(result->output, PROGRAM_PLACE "\nmade\n"));
+	assert_non_null(strstr(result->output, "Read-only file system"));
+	assert_non_null(strstr(result->output, "null\n65534\n"));
+	assert_int_equal(access("/tmp/test_program_made", F_OK), -1);
+	snprintf(name, sizeof(name), "%s/work/made", dir);
+	assert_int_equal(unlink(name), 0);
+	snprintf(name, sizeof(name), "%s/work", dir);
+	assert_int_equal(rmdir(name), 0);
+	assert_int_equal(rmdir(dir), 0);
+}
+
 static void program_result_line_is_one_printable_line(void **state)
 {
 	struct script x;
@@ -402,6 +439,7 @@ int main(void)
 		cmocka_unit_test(program_run_watch_ends_it),
 		cmocka_unit_test(program_run_as_another_user),
 		cmocka_unit_test(program_run_own_pids_leave_nobody),
+		cmocka_unit_test(program_run_own_mounts_leave_one_place_to_write),
 		cmocka_unit_test(program_result_line_is_one_printable_line),
 		cmocka_unit_test(program_find_looks_in_its_directories_only),
 	};

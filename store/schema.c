@@ -94,6 +94,17 @@ static const char *const migrations[] = {
 	" kind TEXT NOT NULL,"
 	" message TEXT NOT NULL"
 	") STRICT;",
+
+	/* 2: volumes that volumes wrap; certifies is the marker of each. */
+	"CREATE TABLE wrapped ("
+	" volume_id TEXT NOT NULL REFERENCES volume (id) ON DELETE CASCADE,"
+	" name TEXT NOT NULL CHECK (length(name) > 0),"
+	" plugin TEXT NOT NULL,"
+	" source TEXT NOT NULL CHECK (json_valid(source)),"
+	" plugin_metadata TEXT CHECK (plugin_metadata IS NULL OR json_valid(plugin_metadata)),"
+	" certifies TEXT,"
+	" PRIMARY KEY (volume_id, name)"
+	") STRICT;",
 };
 
 _Static_assert(ARRAY_SIZE(migrations) == STORE_SCHEMA_VERSION, "a migration for every version");

@@ -18,6 +18,8 @@
 	"id, tree, wanted, epoch, finished, seen, changed, correct, excluded, failed, updated_at_ms"
 #define RUN_VALUES "?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11"
 
+#define WRAPPED_COLUMNS "volume_id, name, plugin, source, plugin_metadata, certifies"
+
 #define STRINGIFY(value) #value
 #define STRING_OF(macro) STRINGIFY(macro)
 
@@ -44,6 +46,16 @@ const char *const statement_texts[STATEMENT_COUNT] = {
 		"ON CONFLICT (volume_id) DO UPDATE SET certifies = excluded.certifies, at_ms = excluded.at_ms",
 	[STATEMENT_MARKER_GET] = "SELECT certifies FROM marker WHERE volume_id = ?1",
 	[STATEMENT_MARKER_DROP] = "DELETE FROM marker WHERE volume_id = ?1",
+
+	[STATEMENT_WRAPPED_SET] =
+		"INSERT INTO wrapped (" WRAPPED_COLUMNS ") VALUES (?1, ?2, ?3, ?4, ?5, ?6) "
+		"ON CONFLICT (volume_id, name) DO UPDATE SET plugin = excluded.plugin, source = excluded.source, "
+		"plugin_metadata = excluded.plugin_metadata, certifies = excluded.certifies",
+	[STATEMENT_WRAPPED_GET] =
+		"SELECT " WRAPPED_COLUMNS " FROM wrapped WHERE volume_id = ?1 AND name = ?2",
+	[STATEMENT_WRAPPED_LIST] =
+		"SELECT " WRAPPED_COLUMNS " FROM wrapped WHERE volume_id = ?1 ORDER BY name",
+	[STATEMENT_WRAPPED_DELETE] = "DELETE FROM wrapped WHERE volume_id = ?1 AND name = ?2",
 
 	[STATEMENT_RUN_INSERT] =
 		"INSERT INTO run (" RUN_COLUMNS ", created_at_ms) VALUES (" RUN_VALUES ", ?11) "

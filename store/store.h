@@ -30,7 +30,7 @@
 #include "fs/base/cleanup.h"
 
 #define STORE_BUSY_MS 2000
-#define STORE_SCHEMA_VERSION 1
+#define STORE_SCHEMA_VERSION 2
 #define STORE_FAILURES_MAX 100 /* failures kept a volume; the total is counted */
 #define STORE_EVENTS_MAX 10000 /* events kept; the oldest go first */
 #define STORE_RUNS_MAX 10000   /* runs kept that no volume takes part in; the oldest go first */
@@ -148,6 +148,33 @@ int store_volume_delete(struct store *s, const char *id);
  */
 int store_marker_get(struct store *s, const char *volume_id, char **ret_certifies); /* -ENOENT */
 int store_marker_drop(struct store *s, const char *volume_id);
+
+/*
+ * A volume that another one wraps: set up in its own right, with a marker of its own, but presented nowhere.
+ * It goes with the volume that wraps it.
+ */
+struct wrapped_record {
+	char *volume_id; /* of the volume that is presented */
+	char *name; /* its directory below that volume's: "data", or "data/inner" for what that one wraps */
+	char *plugin;
+	char *source;	       /* JSON, as volume_record.source */
+	char *plugin_metadata; /* JSON, or NULL */
+	char *certifies;       /* its marker; NULL: its set-up has not succeeded */
+};
+
+struct wrapped_record *wrapped_record_new(void); /* all NULL; NULL: no memory */
+void wrapped_record_free(struct wrapped_record *wrapped);
+DEFINE_AUTO(wrapped_record)
+
+/* store_wrapped_set: records it, or every column of one that is on record. -ENOENT: no such volume. */
+int store_wrapped_set(struct store *s, const struct wrapped_record *wrapped);
+int store_wrapped_get(struct store *s, const char *volume_id, const char *name,
+		      struct wrapped_record **ret_wrapped); /* -ENOENT */
+/* store_wrapped_list: all of a volume, by name; as store_volume_list(). */
+int store_wrapped_list(struct store *s, const char *volume_id, struct wrapped_record ***ret_list);
+void store_wrapped_list_free(struct wrapped_record **list, size_t count);
+/* store_wrapped_delete: with its marker. 0 also if absent. */
+int store_wrapped_delete(struct store *s, const char *volume_id, const char *name);
 
 /* A run: one application of ownership to one lower tree. It outlives the volumes that it served. */
 struct run_record {

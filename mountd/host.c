@@ -13,16 +13,12 @@
 
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
+#include "fs/ownership/own_tree.h"
 #include "mountd/holders.h"
 #include "mountd/mount.h"
+#include "mountd/wrapped.h"
 
-static const struct building *building_of(const struct volume_builder *b)
-{
-	return (const struct building *)b; /* first member */
-}
-
-static int __attribute__((format(printf, 3, 4)))
-fail(struct volume_builder *b, int error, const char *format, ...)
+int host_fail(struct volume_builder *b, int error, const char *format, ...)
 {
 	va_list args;
 
@@ -63,27 +59,28 @@ static int host_open_source(struct volume_builder *b, const char *path, int *ret
 
 	log_quote(path, quoted, sizeof(quoted));
 	if (path[0] != '/')
-		return fail(b, -EINVAL, "source %s: not an absolute path", quoted);
+		return host_fail(b, -EINVAL, "source %s: not an absolute path", quoted);
 	if (!front)
-		return fail(b, -EACCES, "source %s: not to be opened now", quoted);
+		return host_fail(b, -EACCES, "source %s: not to be opened now", quoted);
 	if (!front->sources) {
 		fd = open(path, O_PATH | O_CLOEXEC);
 		if (fd < 0) {
 			r = -errno;
-			return fail(b, r, "source %s: %s", quoted, strerror(-r));
+			return host_fail(b, r, "source %s: %s", quoted, strerror(-r));
 		}
 		*ret_fd = fd;
 		return 0;
 	}
 	prefix = rules_source_prefix(front, path, &rest);
 	if (!prefix)
-		return fail(b, -EACCES,
-			    "source %s: beneath no prefix that mountd.conf allows (sources)",
-			    quoted);
+		return host_fail(b, -EACCES,
+				 "source %s: beneath no prefix that mountd.conf allows (sources)",
+				 quoted);
 	r = open_beneath(prefix, rest, ret_fd);
 	if (r < 0)
-		return fail(b, r, "source %s: %s", quoted,
-			    r == -ELOOP ? "a symbolic link is not followed here" : strerror(-r));
+		return host_fail(b, r, "source %s: %s", quoted,
+				 r == -ELOOP ? "a symbolic link is not followed here" :
+					       strerror(-r));
 	return 0;
 }
 
@@ -92,7 +89,7 @@ static int make_place(struct volume_builder *b, int dir_fd, const char *name)
 	if (mkdirat(dir_fd, name, 0700) < 0 && errno != EEXIST) {
 		int r = -errno;
 
-		return fail(b, r, "%s/%s: %s", b->dir_path, name, strerror(-r));
+		return host_fail(b, r, "%s/%s: %s", b->dir_path, name, strerror(-r));
 	}
 	return 0;
 }
@@ -107,7 +104,7 @@ static int attach(struct volume_builder *b, int tree_fd, int dir_fd, const char 
 		return r;
 	r = mount_attach(tree_fd, dir_fd, name);
 	if (r < 0)
-		return fail(b, r, "mounting at %s/%s: %s", b->dir_path, name, strerror(-r));
+		return host_fail(b, r, "mounting at %s/%s: %s", b->dir_path, name, strerror(-r));
 	/* Attaching below a shared mount has made it shared. */
 	if (mount_setattr(tree_fd, "", AT_EMPTY_PATH, &private, sizeof(private)) < 0)
 		log_line(LOG_WARNING, "bind", "ignoring that %s/%s stays shared: %s", b->dir_path,
@@ -123,7 +120,7 @@ static int host_bind(struct volume_builder *b, int source_fd, int dir_fd, const 
 	int r = mount_clone(source_fd, 0, &tree, &id);
 
 	if (r < 0)
-		return fail(b, r, "cloning the source's mount: %s", strerror(-r));
+		return host_fail(b, r, "cloning the source's mount: %s", strerror(-r));
 	r = attach(b, tree, dir_fd, name);
 	if (r == 0)
 		*ret_mount_id = id;
@@ -138,7 +135,7 @@ static int host_mount_tmpfs(struct volume_builder *b, int dir_fd, const char *na
 	int r = mount_new_tmpfs(size_bytes, mode, &tree, &id);
 
 	if (r < 0)
-		return fail(b, r, "making a tmpfs: %s", strerror(-r));
+		return host_fail(b, r, "making a tmpfs: %s", strerror(-r));
 	r = attach(b, tree, dir_fd, name);
 	if (r == 0)
 		*ret_mount_id = id;
@@ -164,22 +161,35 @@ static int host_unmount(struct volume_builder *b, int dir_fd, const char *name, 
 	if (r == -ENOENT || (r == 0 && !view.is_root))
 		return 0;
 	if (r < 0)
-		return fail(b, r, "%s/%s: %s", b->dir_path, name, strerror(-r));
+		return host_fail(b, r, "%s/%s: %s", b->dir_path, name, strerror(-r));
 	if (view.id != mount_id)
-		return fail(b, -EBUSY, "%s/%s: something that is not ours is mounted there",
-			    b->dir_path, name);
+		return host_fail(b, -EBUSY, "%s/%s: something that is not ours is mounted there",
+				 b->dir_path, name);
 	r = mount_detach(dir_fd, name, false);
 	if (r == -EBUSY)
-		return fail(b, r, "%s/%s is busy: %s", b->dir_path, name,
-			    holders_describe(view.id, 0, holders, sizeof(holders)));
+		return host_fail(b, r, "%s/%s is busy: %s", b->dir_path, name,
+				 holders_describe(view.id, 0, holders, sizeof(holders)));
 	if (r < 0)
-		return fail(b, r, "unmounting %s/%s: %s", b->dir_path, name, strerror(-r));
+		return host_fail(b, r, "unmounting %s/%s: %s", b->dir_path, name, strerror(-r));
 	return 0;
 }
 
 static const char *host_boot_id(const struct volume_builder *b)
 {
-	return building_of(b)->boot_id;
+	return ((const struct building *)b)->boot_id;
+}
+
+static int host_own_tree(struct volume_builder *b, int dir_fd, gid_t gid, bool read_only)
+{
+	const struct ownership_rule rule = {
+		.gid = gid,
+		.read_only = read_only,
+		.keep_private = b->keep_private,
+	};
+	char where[PLUGIN_ERROR_MAX - 64];
+	int r = own_tree(dir_fd, &rule, where, sizeof(where));
+
+	return r < 0 ? host_fail(b, r, "changing ownership: %s", where) : 0;
 }
 
 static const struct plugin_settings *host_settings(const struct volume_builder *b)
@@ -211,4 +221,9 @@ const struct host host_table = {
 	.is_mounted = host_is_mounted,
 	.unmount = host_unmount,
 	.boot_id = host_boot_id,
+	.set_up = wrapped_set_up,
+	.open_lower = wrapped_open_lower,
+	.certify = wrapped_certify,
+	.tear_down = wrapped_tear_down,
+	.own_tree = host_own_tree,
 };

@@ -6,11 +6,13 @@
  * host: the table through which plugins reach what is not theirs (plugins/plugin.h, struct host).
  *
  * Knows sources that a front end may use, and mounts below a volume's directory. Does not know the
- * store. Thread rule as for plugins.
+ * store: volumes within volumes are in wrapped.h. Thread rule as for plugins.
  */
 
 #include "mountd/rules.h"
 #include "plugins/plugin.h"
+
+struct manager;
 
 /* A builder as the manager makes it; plugins see its first member only. */
 struct building {
@@ -19,7 +21,21 @@ struct building {
 		*front; /* NULL: opening a source is not allowed at all (tear-down) */
 	const char *boot_id;
 	const char *root; /* layout's */
+	struct manager *manager;
+	/* What it is called on record: "" for the volume that is presented, else wrapped_record.name. */
+	const char *name;
+	unsigned depth; /* how many volumes are around it */
 };
+
+/* building_of: the whole of a builder that the manager made. */
+static inline struct building *building_of(struct volume_builder *b)
+{
+	return (struct building *)b; /* first member */
+}
+
+/* host_fail: the reason goes to b->error; returns @error. Texts from outside are quoted. */
+int host_fail(struct volume_builder *b, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
 
 extern const struct host host_table;
 

@@ -400,6 +400,8 @@ int work_open(struct manager *m, const struct volume_record *vol, const struct f
 		.root = m->layout->root,
 		.front = front,
 		.boot_id = m->boot_id,
+		.manager = m,
+		.name = "",
 	};
 	*ret_work = take_ptr(&work);
 	return 0;

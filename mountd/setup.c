@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "fs/base/log.h"
+#include "mountd/flow.h"
 #include "mountd/manager_impl.h"
 #include "mountd/mount.h"
 #include "mountd/setup_check.h"
@@ -148,96 +149,21 @@ static int is_at_target(struct manager *m, const struct volume_record *vol,
 
 /* ---- setting up ---- */
 
-struct lower {
-	int fd;
-	enum ownership_outcome outcome;
-	char *certifies;
-	bool setup_ran;
-};
-
-static void lower_free(struct lower *lower)
+/* Where no ownership is ever to be written the plugin is not told of any. */
+static gid_t plugin_gid(const struct volume_record *vol)
 {
-	cleanup_fd(&lower->fd);
-	free(lower->certifies);
-	free(lower);
-}
-DEFINE_AUTO(lower)
-
-/* Whether the marker on record still certifies what is there; else it is dropped, with an event. */
-static bool marker_is_valid(struct manager *m, struct volume_work *work)
-{
-	AUTO_FREE char *recorded = NULL, *found = NULL;
-	const char *id = work->building.b.id;
-
-	if (store_marker_get(m->store, id, &recorded) < 0)
-		return false;
-	if (work->plugin->certify(&work->building.b, &found) == 0 && strcmp(recorded, found) == 0)
-		return true;
-	event(m, id, "marker-dropped",
-	      "the marker no longer matches what is there: set-up runs again");
-	if (store_marker_drop(m->store, id) < 0)
-		log_line(LOG_WARNING, "mount", "vol=%s ignoring that its marker cannot be dropped",
-			 id);
-	return false;
-}
-
-static bool needs_set_up(struct manager *m, struct volume_work *work)
-{
-	switch (work->plugin->attributes.idempotency) {
-	case IDEMPOTENCY_MOUNTPOINT:
-		return !work->plugin->is_set_up(&work->building.b);
-	case IDEMPOTENCY_MARKER:
-		return !marker_is_valid(m, work);
-	case IDEMPOTENCY_NONE:
-		break;
-	}
-	return true;
-}
-
-/* The plugin's part: its strategy is asked whether set-up must run; it runs. */
-static int set_up(struct manager *m, struct volume_work *work, gid_t gid, struct lower *lower)
-{
-	const struct volume_plugin *plugin = work->plugin;
-	struct volume_builder *b = &work->building.b;
-	int r = 0;
-
-	lower->setup_ran = needs_set_up(m, work);
-	if (!lower->setup_ran) {
-		lower->outcome = plugin->attributes.manages_ownership ? OWNERSHIP_PRESENT :
-									OWNERSHIP_IGNORED;
-		r = plugin->open_lower(b, &lower->fd);
-	}
-	if (lower->setup_ran || r < 0) {
-		lower->setup_ran = true;
-		r = plugin->set_up(b, gid, &lower->fd, &lower->outcome);
-	}
-	if (r == 0 && plugin->attributes.idempotency == IDEMPOTENCY_MARKER)
-		r = plugin->certify(b, &lower->certifies);
-	return r;
-}
-
-static int save_metadata(struct volume_record *vol, const struct volume_work *work)
-{
-	char *text = json_dumps(work->metadata, JSON_COMPACT | JSON_SORT_KEYS);
-
-	if (!text)
-		return -ENOMEM;
-	free(vol->plugin_metadata);
-	vol->plugin_metadata = text;
-	return 0;
+	return strcmp(vol->ownership, "converge") == 0 ? vol->fs_group : GID_UNSET;
 }
 
 /* From the recorded intent to a volume at its target. *ret_error: ANSWER_TEXT_MAX bytes. */
 static int set_up_and_present(struct mounting *x, char *ret_error)
 {
 	AUTO(volume_work) *work = NULL;
-	AUTO(lower) *lower = calloc(1, sizeof(*lower));
+	AUTO(flow) *flow = NULL;
+	AUTO_FREE char *metadata = NULL;
 	char why[PLUGIN_ERROR_MAX];
 	int r;
 
-	if (!lower)
-		return -ENOMEM;
-	lower->fd = -1;
 	ret_error[0] = '\0';
 	r = work_open(x->m, x->vol, x->front, true, &work, why);
 	if (r < 0) {
@@ -246,13 +172,16 @@ static int set_up_and_present(struct mounting *x, char *ret_error)
 	}
 	work->building.b.objects = x->objects;
 	work->building.b.pod_namespace = x->pod_namespace;
-	/* Where no ownership is ever to be written the plugin is not told of any. */
-	r = set_up(x->m, work,
-		   strcmp(x->vol->ownership, "converge") == 0 ? x->vol->fs_group : GID_UNSET,
-		   lower);
-	/* Also of a set-up that failed: its tear-down must find what it made. */
-	if (save_metadata(x->vol, work) < 0)
+	flow = flow_new(work->plugin, &work->building);
+	if (!flow)
 		return -ENOMEM;
+	r = flow_set_up(flow, plugin_gid(x->vol));
+	/* Also of a set-up that failed: its tear-down must find what it made. */
+	metadata = flow_metadata(&work->building.b);
+	if (!metadata)
+		return -ENOMEM;
+	free(x->vol->plugin_metadata);
+	x->vol->plugin_metadata = take_ptr(&metadata);
 	if (r < 0) {
 		snprintf(ret_error, ANSWER_TEXT_MAX, "%s", work->building.b.error);
 		return r;
@@ -262,10 +191,10 @@ static int set_up_and_present(struct mounting *x, char *ret_error)
 		.vol = x->vol,
 		.target = x->target,
 		.plugin = x->plugin,
-		.lower_fd = lower->fd,
-		.outcome = lower->outcome,
-		.setup_ran = lower->setup_ran,
-		.certifies = lower->certifies,
+		.lower_fd = flow->lower_fd,
+		.outcome = flow->outcome,
+		.setup_ran = flow->ran || flow->changed,
+		.certifies = flow->certifies,
 		.conflict_is_refused =
 			strcmp(x->request->conflict ? x->request->conflict : x->front->conflict,
 			       "refuse") == 0,

@@ -135,6 +135,8 @@ static enum proto_exit check_source(struct mounting *x)
 		.root = x->m->layout->root,
 		.front = x->front,
 		.boot_id = x->m->boot_id,
+		.manager = x->m,
+		.name = "",
 	};
 	int r = metadata ? x->plugin->check(&building.b) : -ENOMEM;
 

@@ -12,6 +12,7 @@
 #include "fs/base/log.h"
 #include "fs/base/parse.h"
 #include "mountd/ctl_call.h"
+#include "mountd/ctl_file.h"
 #include "mountd/ctl_install.h"
 #include "mountd/ctl_mount.h"
 #include "mountd/ctl_show.h"
@@ -28,6 +29,7 @@ static int help(void)
 	     "           [--handoff yes|no] [--settle MS] [--conflict refuse|virtual]\n"
 	     "           [--coherence exclusive|shared] [--persist] [--volume-id ID]\n"
 	     "  unmount  TARGET|ID [--lazy] | --all\n"
+	     "  refresh  TARGET|ID [--objects FILE|DIR] [--pod NS/NAME]\n"
 	     "  status   [TARGET|ID] [--json] [--watch]\n"
 	     "  list     [--json]\n"
 	     "  wait     TARGET|ID --for presented|converged|native [--timeout SECONDS]\n"
@@ -71,7 +73,7 @@ static json_t *request_new(const struct ctl *ctl, const char *argument)
 /* The options of the small commands; each command says which it takes. */
 struct small_options {
 	bool json, watch, follow, lazy, all;
-	const char *state, *timeout, *rate;
+	const char *state, *timeout, *rate, *objects, *pod;
 	const char *argument; /* TARGET|ID, or NULL */
 };
 
@@ -83,6 +85,8 @@ static const struct option follow_option = { "follow", no_argument, NULL, 'f' };
 static const struct option for_option = { "for", required_argument, NULL, 's' };
 static const struct option timeout_option = { "timeout", required_argument, NULL, 't' };
 static const struct option rate_option = { "rate", required_argument, NULL, 'r' };
+static const struct option objects_option = { "objects", required_argument, NULL, 'o' };
+static const struct option pod_option = { "pod", required_argument, NULL, 'p' };
 
 /* EXIT_OK, or EXIT_USAGE after the usage text. Options may stand after the argument. */
 static int parse_small(const struct ctl *ctl, int argc, char **argv, const char *shorts,
@@ -116,6 +120,12 @@ static int parse_small(const struct ctl *ctl, int argc, char **argv, const char 
 			break;
 		case 'r':
 			o->rate = optarg;
+			break;
+		case 'o':
+			o->objects = optarg;
+			break;
+		case 'p':
+			o->pod = optarg;
 			break;
 		default:
 			return EXIT_USAGE; /* getopt has said why */
@@ -260,6 +270,35 @@ static int run_named(const struct ctl *ctl, int argc, char **argv)
 	return ctl_call(ctl, o.argument, request_new(ctl, o.argument), NULL, NULL, NULL);
 }
 
+static int run_refresh(const struct ctl *ctl, int argc, char **argv)
+{
+	const struct option longs[] = { objects_option, pod_option, { 0 } };
+	struct small_options o = { 0 };
+	json_t *request, *objects = NULL, *result = NULL;
+	int exit;
+
+	if (parse_small(ctl, argc, argv, "", longs, &o) != EXIT_OK)
+		return EXIT_USAGE;
+	if (!o.argument)
+		return usage(ctl, "TARGET|ID is missing");
+	if (o.objects) {
+		exit = ctl_objects_load(ctl, o.argument, o.objects, &objects);
+		if (exit != EXIT_OK)
+			return exit;
+	}
+	request = request_new(ctl, o.argument);
+	if (request && objects)
+		json_object_set(request, "objects", objects);
+	if (request && o.pod)
+		json_object_set_new(request, "pod", json_string(o.pod));
+	json_decref(objects);
+	exit = ctl_call(ctl, o.argument, request, NULL, NULL, &result);
+	if (exit == EXIT_OK)
+		puts(json_is_true(json_object_get(result, "changed")) ? "changed" : "unchanged");
+	json_decref(result);
+	return exit;
+}
+
 static int run_converge(const struct ctl *ctl, int argc, char **argv)
 {
 	const struct option longs[] = { rate_option, { 0 } };
@@ -326,7 +365,7 @@ static const struct {
 	{ "wait", run_wait },	  { "pause", run_named },
 	{ "resume", run_named },  { "converge", run_converge },
 	{ "events", run_events }, { "stage", NULL },
-	{ "unstage", NULL },	  { "refresh", NULL },
+	{ "unstage", NULL },	  { "refresh", run_refresh },
 	{ "update", NULL },	  { "explain", NULL },
 	{ "doctor", NULL },	  { "config", NULL },
 	{ "metrics", NULL },	  { "install-flexvolume", ctl_install_flexvolume },

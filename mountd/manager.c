@@ -304,6 +304,11 @@ int volume_find_locked(struct manager *m, const char *volume, struct volume_reco
 	}
 }
 
+gid_t volume_plugin_gid(const struct volume_record *vol)
+{
+	return strcmp(vol->ownership, "converge") == 0 ? vol->fs_group : GID_UNSET;
+}
+
 const char *store_why(int error, char *ret_text, size_t size)
 {
 	const char *detail = store_error_text();

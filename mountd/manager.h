@@ -76,6 +76,10 @@ enum proto_exit manager_unmount(struct manager *m, const char *volume, bool lazy
 				struct answer *answer);
 enum proto_exit manager_unmount_all(struct manager *m, bool lazy, struct answer *answer);
 
+/* manager_refresh: result {"id", "changed"}. @objects, @pod: as of a mount; may be NULL. */
+enum proto_exit manager_refresh(struct manager *m, enum front_end front, const char *volume,
+				json_t *objects, const char *pod, struct answer *answer);
+
 /* manager_status: one volume's status object, or with @volume NULL an array of all. */
 enum proto_exit manager_status(struct manager *m, const char *volume, struct answer *answer);
 

@@ -70,6 +70,13 @@ int volume_find(struct manager *m, const char *volume, struct volume_record **re
  */
 int volume_find_locked(struct manager *m, const char *volume, struct volume_record **ret_vol);
 
+/* Answers: exit 4 for -ENOENT, else the store's error; and that the volume is not at its target, with its reason. */
+enum proto_exit volume_not_found(struct answer *answer, int error);
+enum proto_exit volume_not_live(const struct volume_record *vol, struct answer *answer);
+
+/* volume_plugin_gid: what the plugin is told: nothing where no ownership is ever to be written. */
+gid_t volume_plugin_gid(const struct volume_record *vol);
+
 /* store_why: one line on a store's error for people: "the store: <what>". */
 const char *store_why(int error, char *ret_text, size_t size);
 
@@ -125,6 +132,9 @@ struct presenting {
 };
 int present_volume(struct presenting *p);
 
+/* present_is_ignored: whether the volume on record is native because its fsGroup was ignored. */
+bool present_is_ignored(const struct volume_record *vol);
+
 /* journal_remove: of a run that is finished or void. */
 void journal_remove(struct manager *m, const char *run_id);
 
@@ -145,6 +155,21 @@ bool was_handed_off(struct manager *m, const struct volume_record *vol, const st
  * source are those of our overlay.
  */
 bool is_orphan(const struct volume_record *vol);
+
+/* What a refresh takes; texts are borrowed. */
+struct refresh_request {
+	const struct front_rules *front;
+	json_t *objects;	   /* or NULL */
+	const char *pod_namespace; /* or NULL */
+};
+
+/*
+ * volume_refresh: of a volume whose key is locked. *ret_error: ANSWER_TEXT_MAX bytes.
+ * Returns 0, -EOPNOTSUPP (not refreshable), -ENOENT (what was set up is not there any more), or why the
+ * plugin failed.
+ */
+int volume_refresh(struct manager *m, const struct volume_record *vol,
+		   const struct refresh_request *request, bool *ret_changed, char *ret_error);
 
 /* How much of a volume a tear-down leaves. */
 enum teardown_keep {

@@ -18,6 +18,7 @@
 
 #define TREE_KEY "tree:"
 #define OVERLAY_TYPE "fuse.fsgroupfs"
+#define IGNORED "fsGroup ignored: "
 
 /* What was decided for one volume. */
 struct plan {
@@ -88,14 +89,14 @@ static bool is_plainly_native(struct presenting *p, const struct stat *lower, st
 	}
 	if (!asked_virtual &&
 	    (!p->plugin->attributes.manages_ownership || p->outcome == OWNERSHIP_IGNORED)) {
-		plan->reason = "fsGroup ignored: the plugin does not manage ownership";
+		plan->reason = IGNORED "the plugin does not manage ownership";
 		snprintf(p->note, ANSWER_TEXT_MAX,
 			 "fsGroup %u is ignored: %s does not manage ownership",
 			 (unsigned)vol->fs_group, p->plugin->name);
 		return true;
 	}
 	if (!S_ISDIR(lower->st_mode)) {
-		plan->reason = "fsGroup ignored: the source is not a directory";
+		plan->reason = IGNORED "the source is not a directory";
 		snprintf(p->note, ANSWER_TEXT_MAX,
 			 "fsGroup %u is ignored: the source is not a directory",
 			 (unsigned)vol->fs_group);
@@ -103,6 +104,12 @@ static bool is_plainly_native(struct presenting *p, const struct stat *lower, st
 	}
 	/* Virtual was asked for what comes later too: a plugin that is done has not done that. */
 	return p->outcome == OWNERSHIP_DONE && !asked_virtual;
+}
+
+bool present_is_ignored(const struct volume_record *vol)
+{
+	return vol->state == VOLUME_NATIVE && vol->reason &&
+	       strncmp(vol->reason, IGNORED, strlen(IGNORED)) == 0;
 }
 
 static bool root_matches(const struct presenting *p, const struct stat *lower)

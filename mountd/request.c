@@ -177,6 +177,18 @@ static enum proto_exit handle_list(struct request *q)
 	return manager_status(q->m, NULL, &q->answer);
 }
 
+static enum proto_exit handle_refresh(struct request *q)
+{
+	const char *volume = NULL, *pod = NULL;
+	json_t *objects = NULL;
+	json_error_t error;
+
+	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s:s, s?o, s?s}", "volume", &volume,
+			   "objects", &objects, "pod", &pod) < 0)
+		return usage(q, &error);
+	return manager_refresh(q->m, q->front, volume, objects, pod, &q->answer);
+}
+
 static enum proto_exit handle_wait(struct request *q)
 {
 	const char *volume = NULL, *state = NULL;
@@ -277,10 +289,10 @@ static const struct {
 	const char *name;
 	enum proto_exit (*handle)(struct request *q);
 } commands[] = {
-	{ "mount", handle_mount },   { "unmount", handle_unmount },   { "status", handle_status },
-	{ "list", handle_list },     { "wait", handle_wait },	      { "pause", handle_pause },
-	{ "resume", handle_resume }, { "converge", handle_converge }, { "events", handle_events },
-	{ "ping", handle_ping },
+	{ "mount", handle_mount },     { "unmount", handle_unmount },	{ "status", handle_status },
+	{ "list", handle_list },       { "wait", handle_wait },		{ "pause", handle_pause },
+	{ "resume", handle_resume },   { "converge", handle_converge }, { "events", handle_events },
+	{ "refresh", handle_refresh }, { "ping", handle_ping },
 };
 
 static void dispatch(struct request *q, const char *command)

@@ -70,11 +70,6 @@ static const char *first_difference(const struct volume_record *old,
 	return NULL;
 }
 
-static bool is_live(enum volume_state state)
-{
-	return (state >= VOLUME_PRESENTED && state <= VOLUME_NATIVE) || state == VOLUME_VIRTUAL;
-}
-
 /*
  * Locks the volume that the request means: the one that is at the target already, else the one with
  * the request's id. *ret_old is its record, or NULL; x->vol->id is what is locked.
@@ -149,12 +144,6 @@ static int is_at_target(struct manager *m, const struct volume_record *vol,
 
 /* ---- setting up ---- */
 
-/* Where no ownership is ever to be written the plugin is not told of any. */
-static gid_t plugin_gid(const struct volume_record *vol)
-{
-	return strcmp(vol->ownership, "converge") == 0 ? vol->fs_group : GID_UNSET;
-}
-
 /* From the recorded intent to a volume at its target. *ret_error: ANSWER_TEXT_MAX bytes. */
 static int set_up_and_present(struct mounting *x, char *ret_error)
 {
@@ -175,7 +164,7 @@ static int set_up_and_present(struct mounting *x, char *ret_error)
 	flow = flow_new(work->plugin, &work->building);
 	if (!flow)
 		return -ENOMEM;
-	r = flow_set_up(flow, plugin_gid(x->vol));
+	r = flow_set_up(flow, volume_plugin_gid(x->vol));
 	/* Also of a set-up that failed: its tear-down must find what it made. */
 	metadata = flow_metadata(&work->building.b);
 	if (!metadata)
@@ -289,6 +278,32 @@ static int keep_from_old(struct volume_record *vol, struct volume_record *old)
 	return 0;
 }
 
+/*
+ * The volume is at its target. One that is refreshable is refreshed; else there is nothing to do. 1: it is
+ * as asked for; 0: what was set up is gone.
+ */
+static int repeat_live(struct mounting *x, const struct volume_record *old, char *ret_error)
+{
+	bool changed = false;
+	int r;
+
+	if (!x->plugin->attributes.refreshable)
+		return 1;
+	if (x->plugin->attributes.needs_objects && !x->objects) {
+		snprintf(x->answer->note, sizeof(x->answer->note),
+			 "not refreshed: the call brought no objects");
+		return 1;
+	}
+	r = volume_refresh(x->m, old,
+			   &(struct refresh_request){
+				   .front = x->front,
+				   .objects = x->objects,
+				   .pod_namespace = x->pod_namespace,
+			   },
+			   &changed, ret_error);
+	return r == 0 ? 1 : r == -ENOENT ? 0 : r;
+}
+
 static enum proto_exit mount_known(struct mounting *x, struct volume_record *old)
 {
 	char why[ANSWER_TEXT_MAX] = "";
@@ -309,8 +324,10 @@ static enum proto_exit mount_known(struct mounting *x, struct volume_record *old
 	if (difference)
 		return answer_fail(x->answer, EXIT_FAILED, "volume %s exists with another %s",
 				   old->id, difference);
-	if (is_live(old->state)) {
+	if (volume_state_is_live(old->state)) {
 		r = is_at_target(x->m, old, x->target, why);
+		if (r == 1)
+			r = repeat_live(x, old, why);
 		if (r == 1)
 			return EXIT_OK;
 		if (r < 0)
@@ -341,13 +358,31 @@ static void settle(struct mounting *x)
 	answer_fini(&ignored);
 }
 
+/*
+ * What became of the fsGroup: "ignored", "done" (right, or nothing is due) or "present" (shown, and by
+ * default being applied).
+ */
+static const char *ownership_outcome(const struct volume_record *vol)
+{
+	if (vol->fs_group == GID_UNSET)
+		return "done";
+	if (strcmp(vol->ownership, "none") == 0 || present_is_ignored(vol))
+		return "ignored";
+	return vol->run_id || vol->state != VOLUME_NATIVE ? "present" : "done";
+}
+
 static void answer_state(struct mounting *x)
 {
 	AUTO(volume_record) *now = NULL;
 
-	if (store_volume_by_id(x->m->store, x->vol->id, &now) == 0)
-		x->answer->result = json_pack("{s:s, s:s}", "id", now->id, "state",
-					      volume_state_name(now->state));
+	if (store_volume_by_id(x->m->store, x->vol->id, &now) < 0)
+		return;
+	x->answer->result =
+		json_pack("{s:s, s:s, s:s}", "id", now->id, "state", volume_state_name(now->state),
+			  "ownership", ownership_outcome(now));
+	/* Said again when the mount is repeated. */
+	if (present_is_ignored(now) && !x->answer->note[0])
+		snprintf(x->answer->note, sizeof(x->answer->note), "%s", now->reason);
 }
 
 enum proto_exit manager_mount(struct manager *m, const struct mount_request *request,

@@ -103,7 +103,7 @@ static int fill_record(struct mounting *x)
 	vol->coherence =
 		dup_or(q->coherence, x->plugin->attributes.shared ? "shared" : "exclusive");
 	vol->keep_private = q->keep_private;
-	vol->read_only = q->read_only || x->spec->read_only;
+	vol->read_only = q->read_only || x->spec->read_only || x->plugin->attributes.is_read_only;
 	vol->handoff = q->handoff;
 	vol->persist = q->persist;
 	vol->converge_rate = q->has_rate ? q->converge_rate : x->front->converge_rate;
@@ -143,6 +143,12 @@ static enum proto_exit check_source(struct mounting *x)
 	if (r == 0) {
 		x->vol->source_identity = x->plugin->identity(&building.b);
 		r = x->vol->source_identity ? 0 : -ENOMEM;
+	}
+	if (r == 0 && !x->request->coherence && x->plugin->is_shared) {
+		free(x->vol->coherence);
+		x->vol->coherence =
+			strdup(x->plugin->is_shared(&building.b) ? "shared" : "exclusive");
+		r = x->vol->coherence ? 0 : -ENOMEM;
 	}
 	json_decref(metadata);
 	if (r < 0)

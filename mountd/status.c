@@ -25,7 +25,7 @@ static enum proto_exit store_failed(struct answer *answer, int error)
 	return answer_fail(answer, EXIT_FAILED, "%s", store_why(error, why, sizeof(why)));
 }
 
-static enum proto_exit not_found(struct answer *answer, int error)
+enum proto_exit volume_not_found(struct answer *answer, int error)
 {
 	if (error == -ENOENT)
 		return answer_fail(answer, EXIT_NO_VOLUME, "no such volume");
@@ -218,7 +218,7 @@ enum proto_exit manager_status(struct manager *m, const char *volume, struct ans
 	if (volume) {
 		r = look(m, volume, &vol);
 		if (r < 0)
-			return not_found(answer, r);
+			return volume_not_found(answer, r);
 		answer->result = status_json(m, vol, true);
 		return EXIT_OK;
 	}
@@ -236,12 +236,7 @@ enum proto_exit manager_status(struct manager *m, const char *volume, struct ans
 
 /* ---- steering ---- */
 
-static bool is_live(enum volume_state state)
-{
-	return (state >= VOLUME_PRESENTED && state <= VOLUME_NATIVE) || state == VOLUME_VIRTUAL;
-}
-
-static enum proto_exit not_live(const struct volume_record *vol, struct answer *answer)
+enum proto_exit volume_not_live(const struct volume_record *vol, struct answer *answer)
 {
 	return answer_fail(answer, EXIT_FAILED, "the volume is %s%s%s",
 			   volume_state_name(vol->state), vol->reason ? ": " : "",
@@ -293,9 +288,9 @@ enum proto_exit manager_pause(struct manager *m, const char *volume, bool paused
 	int r = volume_find_locked(m, volume, &vol);
 
 	if (r < 0)
-		return not_found(answer, r);
-	if (!is_live(vol->state)) {
-		not_live(vol, answer);
+		return volume_not_found(answer, r);
+	if (!volume_state_is_live(vol->state)) {
+		volume_not_live(vol, answer);
 	} else {
 		r = record_walk(m, vol->id, paused, NULL);
 		if (r < 0)
@@ -332,8 +327,8 @@ static enum proto_exit converge_locked(struct manager *m, const struct volume_re
 	char text[32];
 	int r;
 
-	if (!is_live(vol->state))
-		return not_live(vol, answer);
+	if (!volume_state_is_live(vol->state))
+		return volume_not_live(vol, answer);
 	if (vol->state == VOLUME_VIRTUAL)
 		return answer_fail(answer, EXIT_FAILED,
 				   "the volume is virtual: its ownership is never written");
@@ -357,7 +352,7 @@ enum proto_exit manager_converge(struct manager *m, const char *volume, bool has
 	int r = volume_find_locked(m, volume, &vol);
 
 	if (r < 0)
-		return not_found(answer, r);
+		return volume_not_found(answer, r);
 	converge_locked(m, vol, has_rate ? &rate : NULL, answer);
 	key_unlock(m, vol->id);
 	manager_changed(m);
@@ -441,7 +436,7 @@ enum proto_exit manager_wait(struct manager *m, const char *volume, const char *
 		int r = look(m, volume, &vol);
 
 		if (r < 0)
-			return not_found(answer, r);
+			return volume_not_found(answer, r);
 		r = judge_wait(m, vol, wanted, answer);
 		if (r < 0)
 			return answer->exit;

@@ -31,6 +31,7 @@ const char *const statement_texts[STATEMENT_COUNT] = {
 	[STATEMENT_VOLUME_SET_STATE] =
 		"UPDATE volume SET state = ?2, reason = ?3, mount_id = ?4, updated_at_ms = ?5 "
 		"WHERE id = ?1",
+	[STATEMENT_VOLUME_GET_STATE] = "SELECT state FROM volume WHERE id = ?1",
 	[STATEMENT_VOLUME_BY_ID] =
 		"SELECT " VOLUME_COLUMNS ", created_at_ms FROM volume WHERE id = ?1",
 	/* A target as given goes before one that only resolves to the same. */

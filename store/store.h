@@ -71,6 +71,13 @@ enum volume_state {
 const char *volume_state_name(enum volume_state state);
 int volume_state_from_name(const char *name, enum volume_state *ret_state);
 
+/*
+ * volume_state_may_become: the one table of transitions (states.c). What changes a volume's state here is
+ * checked against it: -EINVAL. volume_state_is_live: something of ours is at the target.
+ */
+bool volume_state_may_become(enum volume_state from, enum volume_state to);
+bool volume_state_is_live(enum volume_state state);
+
 struct run_counters {
 	uint64_t seen, changed, correct, excluded, failed;
 };
@@ -116,11 +123,12 @@ int store_volume_insert(struct store *s, const struct volume_record *vol);
 
 /*
  * store_volume_update: every column of the volume with this id but created_at_ms. -ENOENT: no such
- * volume, or its run_id is not on record; -EEXIST: its target is another's.
+ * volume, or its run_id is not on record; -EEXIST: its target is another's; -EINVAL: its state may not
+ * follow the one on record.
  */
 int store_volume_update(struct store *s, const struct volume_record *vol);
 
-/* store_volume_set_state: state, reason (may be NULL), mount id. -ENOENT: no such volume. */
+/* store_volume_set_state: state, reason (may be NULL), mount id. -ENOENT: no such volume. -EINVAL: as above. */
 int store_volume_set_state(struct store *s, const char *id, enum volume_state state,
 			   const char *reason, uint64_t mount_id);
 

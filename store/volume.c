@@ -9,31 +9,6 @@
 #include "fs/base/parse.h"
 #include "store/database.h"
 
-static const char *const state_names[] = {
-	[VOLUME_SETTING_UP] = "setting-up", [VOLUME_PRESENTED] = "presented",
-	[VOLUME_CONVERGING] = "converging", [VOLUME_CONVERGED] = "converged",
-	[VOLUME_NATIVE] = "native",	    [VOLUME_VIRTUAL] = "virtual",
-	[VOLUME_STAGED] = "staged",	    [VOLUME_ABSENT] = "absent",
-	[VOLUME_FAILED] = "failed",	    [VOLUME_TEARING_DOWN] = "tearing-down",
-};
-
-const char *volume_state_name(enum volume_state state)
-{
-	assert((size_t)state < ARRAY_SIZE(state_names));
-	return state_names[state];
-}
-
-int volume_state_from_name(const char *name, enum volume_state *ret_state)
-{
-	for (size_t i = 0; i < ARRAY_SIZE(state_names); i++) {
-		if (strcmp(name, state_names[i]) == 0) {
-			*ret_state = (enum volume_state)i;
-			return 0;
-		}
-	}
-	return -EINVAL;
-}
-
 /* In the order of VOLUME_COLUMNS in statements.c, and created_at_ms, which is read only. */
 #define COLUMN(kind, member)                                                                       \
 	{                                                                                          \
@@ -126,11 +101,34 @@ static int no_such_volume(const char *id)
 	return -ENOENT;
 }
 
+/* Whether the volume may get this state (states.c); in the caller's transaction. */
+static int check_transition(struct store *s, const char *id, enum volume_state to)
+{
+	sqlite3_stmt *stmt = statement_get(s, STATEMENT_VOLUME_GET_STATE);
+	AUTO_FREE char *name = NULL;
+	enum volume_state from;
+	int r;
+
+	if ((r = statement_bind_text(stmt, 1, id)) < 0 || (r = statement_step(s, stmt)) < 0)
+		return r;
+	if (r == 0)
+		return no_such_volume(id);
+	if ((r = statement_read_text(stmt, 0, &name)) < 0 ||
+	    (r = volume_state_from_name(name, &from)) < 0)
+		return r;
+	if (volume_state_may_become(from, to))
+		return 0;
+	store_error_set("volume %s is %s and cannot become %s", id, name, volume_state_name(to));
+	return -EINVAL;
+}
+
 /* A run that the record names must be known: the schema's foreign key says -ENOENT otherwise. */
 static int volume_replace(struct store *s, const struct volume_record *vol)
 {
-	int r = volume_write(s, STATEMENT_VOLUME_UPDATE, vol);
+	int r = check_transition(s, vol->id, vol->state);
 
+	if (r == 0)
+		r = volume_write(s, STATEMENT_VOLUME_UPDATE, vol);
 	if (r < 0)
 		return r;
 	return r > 0 ? 0 : no_such_volume(vol->id);
@@ -163,9 +161,12 @@ int store_volume_update(struct store *s, const struct volume_record *vol)
 static int set_state(struct store *s, const char *id, enum volume_state state, const char *reason,
 		     uint64_t mount_id)
 {
-	sqlite3_stmt *stmt = statement_get(s, STATEMENT_VOLUME_SET_STATE);
-	int r;
+	sqlite3_stmt *stmt;
+	int r = check_transition(s, id, state);
 
+	if (r < 0)
+		return r;
+	stmt = statement_get(s, STATEMENT_VOLUME_SET_STATE);
 	if ((r = statement_bind_text(stmt, 1, id)) < 0 ||
 	    (r = statement_bind_text(stmt, 2, volume_state_name(state))) < 0 ||
 	    (r = statement_bind_text(stmt, 3, reason)) < 0 ||

@@ -645,6 +645,9 @@ static void store_volume_set_state_every_state_is_kept(void **state)
 	for (int i = VOLUME_SETTING_UP; i <= VOLUME_TEARING_DOWN; i++) {
 		AUTO(volume_record) *vol = NULL;
 
+		/* From which every other may be reached. */
+		assert_int_equal(store_volume_set_state(f->store, "v", VOLUME_SETTING_UP, NULL, 0),
+				 0);
 		assert_int_equal(store_volume_set_state(f->store, "v", (enum volume_state)i,
 							i % 2 ? "reason" : NULL, (uint64_t)i),
 				 0);

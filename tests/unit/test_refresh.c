@@ -38,7 +38,8 @@ static int toy_certify(struct volume_builder *b, char **ret_text)
 
 static int toy_refresh(struct volume_builder *b, gid_t gid, bool *ret_changed)
 {
-	int wanted = (int)json_integer_value(json_array_get(b->objects, 0));
+	int wanted = (int)json_integer_value(
+		json_object_get(json_array_get(b->objects, 0), "generation"));
 
 	toy.refreshes++;
 	toy.gid = gid;
@@ -117,8 +118,8 @@ static struct fixture *make_live(void **state, const char *plugin)
 
 static enum proto_exit refresh(struct fixture *f, int generation, struct answer *answer)
 {
-	json_t *objects = json_pack("[i]", generation);
-	enum proto_exit exit = manager_refresh(f->m, FRONT_CTL, "v", objects, "ns", answer);
+	json_t *objects = json_pack("[{s:s, s:i}]", "kind", "Secret", "generation", generation);
+	enum proto_exit exit = manager_refresh(f->m, FRONT_CTL, "v", objects, NULL, answer);
 
 	json_decref(objects);
 	return exit;

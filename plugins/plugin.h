@@ -40,6 +40,7 @@ enum ownership_outcome {
 
 struct host;
 struct device_request;
+struct device_place;
 
 /* What mountd.conf says for plugins, in its section [plugins]. */
 struct plugin_settings {
@@ -60,7 +61,8 @@ struct volume_builder {
 	int dir_fd;	      /* the volume's own directory, 0700, ours: <state>/volumes/<id> */
 	const char *dir_path; /* its path, for messages and for the lower's path */
 	bool read_only;
-	bool keep_private; /* files 0600 and 0400 keep their bits */
+	bool keep_private;	   /* files 0600 and 0400 keep their bits */
+	const char *mount_options; /* a PersistentVolume's, joined with commas; NULL: none */
 	/*
 	 * What the call brought with it, read by plugins/objects.h only: an array of Kubernetes objects, and
 	 * the namespace that they are looked up in. NULL: the call brought none (tear-down, reconstruction).
@@ -135,6 +137,22 @@ struct host {
 	 * system. The first error ends it.
 	 */
 	int (*own_tree)(struct volume_builder *b, int dir_fd, gid_t gid, bool read_only);
+	/*
+	 * record: puts b->metadata on record now, before a step that cannot be undone; durable when it
+	 * returns 0. What b->metadata holds when a call of the plugin returns is recorded anyway.
+	 */
+	int (*record)(struct volume_builder *b);
+	/*
+	 * open_staged: an O_PATH descriptor of the root of the global mount that this volume is a consumer of,
+	 * found by its recorded mount id. -ENOENT with b->error: it is not staged, or not in this boot.
+	 */
+	int (*open_staged)(struct volume_builder *b, int *ret_fd);
+	/*
+	 * device_holders: one line on who keeps the block device @rdev busy: its mounts in any mount namespace,
+	 * devices built on it, processes that have it open. Returns @ret_text.
+	 */
+	const char *(*device_holders)(struct volume_builder *b, dev_t rdev, char *ret_text,
+				      size_t size);
 };
 
 /* How a device is to be staged; texts are borrowed. */
@@ -143,6 +161,13 @@ struct device_request {
 	const char *fs_type; /* NULL: what is on it; with format: ext4 */
 	const char *options; /* of mount(8); NULL: none */
 	bool format;	     /* make a file system if, and only if, the device is empty */
+};
+
+/* Where a device is mounted once, for all its consumers; borrowed. */
+struct device_place {
+	int dir_fd;
+	const char *name; /* of a directory in it, made 0700 when absent */
+	const char *path; /* of both, for messages */
 };
 
 struct volume_plugin {
@@ -212,12 +237,21 @@ struct volume_plugin {
 	int (*tear_down)(struct volume_builder *b);
 
 	/*
-	 * mount_device (attributes.attachable): mounts the device at @device once, at b->dir_fd's
-	 * STAGING_NAME, after probing, checking and, only with device->format, formatting it. unmount_device undoes it; 0 when it is not
-	 * mounted. What identifies the device is in b->metadata before anything is written to it.
+	 * mount_device (attributes.attachable): mounts the device of the request once, at @place, after
+	 * probing, checking and, only with request->format, formatting it; idempotent, also after a crash.
+	 * What identifies the device is on record before anything is written to it, and compared when it is
+	 * staged again: -ESTALE: it is another device now. A mkfs that was interrupted is -EUCLEAN, and not
+	 * repeated. A mount at @place that is not of this device is -EBUSY and stays.
 	 */
-	int (*mount_device)(struct volume_builder *b, const struct device_request *device);
-	int (*unmount_device)(struct volume_builder *b);
+	int (*mount_device)(struct volume_builder *b, const struct device_request *request,
+			    const struct device_place *place);
+	/*
+	 * unmount_device: undoes it; 0 when it is not mounted. -EBUSY with the holders in b->error: unless
+	 * nobody on the node uses the device any more, it is not undone.
+	 */
+	int (*unmount_device)(struct volume_builder *b, const struct device_place *place);
+	/* device_identity: canonical text of what b->metadata knows of the device; NULL: no memory. */
+	char *(*device_identity)(const struct volume_builder *b);
 };
 
 /* plugin_find: the plugin with this name, or NULL. */

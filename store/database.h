@@ -55,6 +55,10 @@ enum statement {
 	STATEMENT_FAILURE_SET_TOTAL,
 	STATEMENT_FAILURE_GET_TOTAL,
 	STATEMENT_FAILURE_LIST,
+	STATEMENT_DEVICE_PUT,
+	STATEMENT_DEVICE_BY_ID,
+	STATEMENT_DEVICE_BY_STAGING,
+	STATEMENT_DEVICE_DELETE,
 	STATEMENT_EVENT_INSERT,
 	STATEMENT_EVENT_PRUNE,
 	STATEMENT_EVENT_LIST,
@@ -157,5 +161,9 @@ int schema_migrate(sqlite3 *db);
 
 /* The rest of a run's part in store_setup_done(); in the caller's transaction. */
 int run_take_part(struct store *s, const struct run_record *run);
+
+/* store_volume_insert()'s and _update()'s write, and the delete, in the caller's transaction. How many rows. */
+int volume_put(struct store *s, const struct volume_record *vol);
+int volume_delete(struct store *s, const char *id);
 
 #endif

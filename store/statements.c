@@ -92,6 +92,15 @@ const char *const statement_texts[STATEMENT_COUNT] = {
 	[STATEMENT_FAILURE_LIST] =
 		"SELECT path, error FROM failure WHERE volume_id = ?1 ORDER BY number",
 
+	[STATEMENT_DEVICE_PUT] =
+		"INSERT INTO device (id, staging_path, identity, json) VALUES (?1, ?2, ?3, ?4) "
+		"ON CONFLICT (id) DO UPDATE SET (staging_path, identity, json) = (?2, ?3, ?4)",
+	[STATEMENT_DEVICE_BY_ID] =
+		"SELECT id, staging_path, identity, json FROM device WHERE id = ?1",
+	[STATEMENT_DEVICE_BY_STAGING] =
+		"SELECT id, staging_path, identity, json FROM device WHERE staging_path = ?1",
+	[STATEMENT_DEVICE_DELETE] = "DELETE FROM device WHERE id = ?1",
+
 	[STATEMENT_EVENT_INSERT] =
 		"INSERT INTO event (at_ms, volume_id, kind, message) VALUES (?1, ?2, ?3, ?4)",
 	[STATEMENT_EVENT_PRUNE] =

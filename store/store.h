@@ -147,6 +147,42 @@ int store_volume_by_target(struct store *s, const char *target, struct volume_re
 int store_volume_list(struct store *s, struct volume_record ***ret_list);
 void store_volume_list_free(struct volume_record **list, size_t count);
 
+/*
+ * A device: what a volume whose target is NULL is about, the one global mount of an attachable volume. Its
+ * source, state, boot id and mount id are the volume's of the same id; its consumers are volumes of their
+ * own, whose source identity is store_device_consumer()'s.
+ */
+struct device_record {
+	char *id;
+	char *staging_path; /* absolute: where it is mounted, or is to be */
+	char *identity; /* canonical text of what the device is: UUID, type, size, serial; "" before that is known */
+	char *arguments; /* JSON: how it was asked to be staged */
+};
+
+struct device_record *device_record_new(void);
+void device_record_free(struct device_record *device);
+DEFINE_AUTO(device_record)
+
+/*
+ * store_device_put: one transaction: the volume @vol, as store_volume_insert() where it is new, else as
+ * store_volume_update(), and its device. -EEXIST: the staging path is another device's.
+ */
+int store_device_put(struct store *s, const struct volume_record *vol,
+		     const struct device_record *device);
+
+/* store_device_by_id, store_device_by_staging: 0 or -ENOENT, or an error above. */
+int store_device_by_id(struct store *s, const char *id, struct device_record **ret_device);
+int store_device_by_staging(struct store *s, const char *path, struct device_record **ret_device);
+
+/* store_device_delete: with its volume, in one transaction. 0 also if absent. */
+int store_device_delete(struct store *s, const char *id);
+
+/* store_device_consumer: the source identity of consumers of device @id; the caller's to free; NULL: no memory. */
+char *store_device_consumer(const char *id);
+
+/* store_device_of: the id of the device that a volume is a consumer of; borrowed; NULL: of none. */
+const char *store_device_of(const struct volume_record *vol);
+
 /* store_volume_delete: with its marker and failures, after the last step of tear-down. 0 also if absent. */
 int store_volume_delete(struct store *s, const char *id);
 

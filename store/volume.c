@@ -134,14 +134,31 @@ static int volume_replace(struct store *s, const struct volume_record *vol)
 	return r > 0 ? 0 : no_such_volume(vol->id);
 }
 
+static int check_id(const struct volume_record *vol)
+{
+	if (vol->id && volume_id_is_valid(vol->id))
+		return 0;
+	store_error_set("not a volume id");
+	return -EINVAL;
+}
+
+int volume_put(struct store *s, const struct volume_record *vol)
+{
+	int r = check_id(vol);
+
+	if (r == 0)
+		r = volume_write(s, STATEMENT_VOLUME_UPDATE, vol);
+	if (r == 0)
+		r = volume_write(s, STATEMENT_VOLUME_INSERT, vol);
+	return r;
+}
+
 int store_volume_insert(struct store *s, const struct volume_record *vol)
 {
-	int r;
+	int r = check_id(vol);
 
-	if (!vol->id || !volume_id_is_valid(vol->id)) {
-		store_error_set("not a volume id");
-		return -EINVAL;
-	}
+	if (r < 0)
+		return r;
 	r = database_begin(s, TRANSACTION_ADD);
 	if (r < 0)
 		return r;
@@ -264,18 +281,27 @@ void store_volume_list_free(struct volume_record **list, size_t count)
 }
 
 /* Runs a statement whose one parameter is a volume's id. */
+static int run_by_id(struct store *s, enum statement which, const char *id)
+{
+	sqlite3_stmt *stmt = statement_get(s, which);
+	int r = statement_bind_text(stmt, 1, id);
+
+	return r < 0 ? r : statement_run(s, stmt);
+}
+
 static int change_by_id(struct store *s, enum statement which, const char *id)
 {
-	sqlite3_stmt *stmt;
 	int r = database_begin(s, TRANSACTION_CHANGE);
 
 	if (r < 0)
 		return r;
-	stmt = statement_get(s, which);
-	r = statement_bind_text(stmt, 1, id);
-	if (r == 0)
-		r = statement_run(s, stmt);
+	r = run_by_id(s, which, id);
 	return database_end(s, r < 0 ? r : 0);
+}
+
+int volume_delete(struct store *s, const char *id)
+{
+	return run_by_id(s, STATEMENT_VOLUME_DELETE, id);
 }
 
 int store_volume_delete(struct store *s, const char *id)

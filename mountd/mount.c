@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
@@ -42,6 +43,7 @@ int mount_look(int dir_fd, const char *name, struct mount_view *ret_view)
 		.is_root = (stx.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0,
 		.mode = stx.stx_mode,
 		.dev = makedev(stx.stx_dev_major, stx.stx_dev_minor),
+		.rdev = makedev(stx.stx_rdev_major, stx.stx_rdev_minor),
 	};
 	return 0;
 }
@@ -98,6 +100,211 @@ int mount_new_tmpfs(uint64_t size_bytes, mode_t mode, int *ret_tree_fd, uint64_t
 	r = id_of(tree, ret_id);
 	if (r == 0)
 		*ret_tree_fd = take_fd(&tree);
+	return r;
+}
+
+/* ---- file systems on devices ---- */
+
+/* What options of mount(8) are to the kernel: to the mount, by number; to the file system, by name. */
+static const struct {
+	unsigned long flag;
+	uint64_t attr;	  /* of the mount; 0: none */
+	const char *name; /* of the file system's option; NULL: none */
+} mount_flags[] = {
+	{ MS_RDONLY, MOUNT_ATTR_RDONLY, "ro" },
+	{ MS_NOSUID, MOUNT_ATTR_NOSUID, NULL },
+	{ MS_NODEV, MOUNT_ATTR_NODEV, NULL },
+	{ MS_NOEXEC, MOUNT_ATTR_NOEXEC, NULL },
+	{ MS_NOATIME, MOUNT_ATTR_NOATIME, NULL },
+	{ MS_STRICTATIME, MOUNT_ATTR_STRICTATIME, NULL },
+	{ MS_NODIRATIME, MOUNT_ATTR_NODIRATIME, NULL },
+	{ MS_RELATIME, MOUNT_ATTR_RELATIME, NULL },
+	{ MS_SYNCHRONOUS, 0, "sync" },
+	{ MS_DIRSYNC, 0, "dirsync" },
+	{ MS_LAZYTIME, 0, "lazytime" },
+	{ MS_SILENT, 0, "silent" },
+};
+
+struct split_options {
+	uint64_t attr;
+	unsigned long flags;
+	char *fs; /* what only the file system knows, separated by commas; or NULL */
+};
+
+static int split_options(const char *options, struct split_options *ret_split, char *ret_why,
+			 size_t size)
+{
+	const unsigned long in_programs = MNT_MS_LOOP | MNT_MS_OFFSET | MNT_MS_SIZELIMIT |
+					  MNT_MS_ENCRYPTION | MNT_MS_HELPER | MNT_MS_UHELPER;
+	AUTO_FREE char *user = NULL, *vfs = NULL, *fs = NULL;
+	unsigned long flags = 0, user_flags = 0, known = 0;
+	uint64_t attr = 0;
+	int r = mount_errno(mnt_split_optstr(options, &user, &vfs, &fs, 0, 0));
+
+	if (r == 0 && vfs)
+		r = mount_errno(
+			mnt_optstr_get_flags(vfs, &flags, mnt_get_builtin_optmap(MNT_LINUX_MAP)));
+	if (r == 0 && user)
+		r = mount_errno(mnt_optstr_get_flags(user, &user_flags,
+						     mnt_get_builtin_optmap(MNT_USERSPACE_MAP)));
+	for (size_t i = 0; i < ARRAY_SIZE(mount_flags); i++) {
+		known |= mount_flags[i].flag;
+		if (flags & mount_flags[i].flag)
+			attr |= mount_flags[i].attr;
+	}
+	if (r < 0 || (flags & ~known) || (user_flags & in_programs)) {
+		snprintf(ret_why, size, "mount options that cannot be used here");
+		return r < 0 ? r : -EINVAL;
+	}
+	*ret_split = (struct split_options){ .attr = attr, .flags = flags, .fs = take_ptr(&fs) };
+	return 0;
+}
+
+/* The last thing that the file system said; else the error's own text. */
+static void read_why(int fs_fd, int error, char *ret_why, size_t size)
+{
+	char line[256];
+	ssize_t n;
+
+	snprintf(ret_why, size, "%s", strerror(-error));
+	while ((n = read(fs_fd, line, sizeof(line) - 1)) > 2) {
+		line[n] = '\0';
+		line[strcspn(line, "\n")] = '\0';
+		if (line[0] == 'e') /* "e text": an error; w and i are warnings and news */
+			log_quote(line + 2, ret_why, size);
+	}
+}
+
+static int set_fs_option(int fs_fd, const char *name, const char *value)
+{
+	int r = value && *value ? fsconfig(fs_fd, FSCONFIG_SET_STRING, name, value, 0) :
+				  fsconfig(fs_fd, FSCONFIG_SET_FLAG, name, NULL, 0);
+
+	return r < 0 ? -errno : 0;
+}
+
+static int set_fs_options(int fs_fd, const struct split_options *split, char *ret_why, size_t size)
+{
+	char *next = split->fs, *name = NULL, *value = NULL;
+	size_t name_len = 0, value_len = 0;
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(mount_flags); i++) {
+		if ((split->flags & mount_flags[i].flag) && mount_flags[i].name)
+			r = set_fs_option(fs_fd, mount_flags[i].name, NULL);
+	}
+	while (r == 0 && next && *next &&
+	       mnt_optstr_next_option(&next, &name, &name_len, &value, &value_len) == 0) {
+		AUTO_FREE char *one = strndup(name, name_len);
+		AUTO_FREE char *its = value ? strndup(value, value_len) : NULL;
+		char why[192], quoted[64];
+
+		r = one && (its || !value) ? set_fs_option(fs_fd, one, its) : -ENOMEM;
+		if (r < 0) {
+			read_why(fs_fd, r, why, sizeof(why));
+			snprintf(ret_why, size, "mount option %s: %s",
+				 log_quote(one ? one : "?", quoted, sizeof(quoted)), why);
+		}
+	}
+	return r;
+}
+
+static int make_fs(int fs_fd, const char *source, const struct split_options *split, char *ret_why,
+		   size_t size)
+{
+	int r = set_fs_options(fs_fd, split, ret_why, size);
+
+	if (r < 0)
+		return r;
+	if (fsconfig(fs_fd, FSCONFIG_SET_STRING, "source", source, 0) < 0 ||
+	    fsconfig(fs_fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0) {
+		r = -errno;
+		read_why(fs_fd, r, ret_why, size);
+	}
+	return r;
+}
+
+int mount_new_fs(const char *source, const char *type, const char *options, int *ret_tree_fd,
+		 uint64_t *ret_id, char *ret_why, size_t size)
+{
+	struct split_options split = { 0 };
+	AUTO_FD int fs = -1, tree = -1;
+	int r = options ? split_options(options, &split, ret_why, size) : 0;
+
+	if (r < 0)
+		return r;
+	fs = fsopen(type, FSOPEN_CLOEXEC);
+	if (fs < 0) {
+		r = -errno;
+		snprintf(ret_why, size, "%s",
+			 r == -ENODEV ? "the kernel has no such file system" : strerror(-r));
+	} else {
+		r = make_fs(fs, source, &split, ret_why, size);
+	}
+	free(split.fs);
+	if (r < 0)
+		return r;
+	tree = fsmount(fs, FSMOUNT_CLOEXEC, (unsigned)split.attr);
+	r = tree < 0 ? -errno : id_of(tree, ret_id);
+	if (r < 0)
+		snprintf(ret_why, size, "%s", strerror(-r));
+	else
+		*ret_tree_fd = take_fd(&tree);
+	return r;
+}
+
+bool mount_needs_helper(const char *type)
+{
+	return strcmp(type, "nfs") == 0 || strcmp(type, "nfs4") == 0;
+}
+
+static int helper_mount(struct libmnt_context *context, const char *source, const char *type,
+			const char *options, const char *path, char *ret_why, size_t size)
+{
+	int r;
+
+	if (mnt_context_disable_mtab(context, 1) < 0 ||
+	    mnt_context_disable_canonicalize(context, 1) < 0 ||
+	    mnt_context_set_fstype(context, type) < 0 ||
+	    mnt_context_set_source(context, source) < 0 ||
+	    mnt_context_set_target(context, path) < 0 ||
+	    (options && mnt_context_set_options(context, options) < 0))
+		return -ENOMEM;
+	r = mnt_context_mount(context);
+	if (r == 0 && mnt_context_get_status(context) == 1)
+		return 0;
+	if (!mnt_context_helper_executed(context)) {
+		snprintf(ret_why, size, "mount.%s cannot be run: is it installed?", type);
+		return -ENOENT;
+	}
+	snprintf(ret_why, size, "mount.%s ended with status %d", type,
+		 mnt_context_get_helper_status(context));
+	return -EIO;
+}
+
+int mount_by_helper(const char *source, const char *type, const char *options, int dir_fd,
+		    const char *name, uint64_t *ret_id, char *ret_why, size_t size)
+{
+	struct libmnt_context *context = mnt_new_context();
+	char path[64 + NAME_MAX];
+	struct mount_view view;
+	int n = snprintf(path, sizeof(path), "/proc/%d/fd/%d/%s", (int)getpid(), dir_fd, name);
+	int r = n < 0 || (size_t)n >= sizeof(path) ? -ENAMETOOLONG : 0;
+
+	snprintf(ret_why, size, "%s", strerror(r < 0 ? -r : ENOMEM));
+	if (r == 0)
+		r = context ? helper_mount(context, source, type, options, path, ret_why, size) :
+			      -ENOMEM;
+	mnt_free_context(context);
+	if (r < 0)
+		return r;
+	r = mount_look(dir_fd, name, &view);
+	if (r == 0 && !view.is_root)
+		r = -EIO;
+	if (r < 0)
+		snprintf(ret_why, size, "mount.%s reports success, and nothing is mounted", type);
+	else
+		*ret_id = view.id;
 	return r;
 }
 

@@ -23,6 +23,7 @@ struct mount_view {
 	bool is_root; /* the name is a mount point; id is of the topmost mount there */
 	mode_t mode;  /* type, as far as it is known without asking; 0: unknown */
 	dev_t dev;
+	dev_t rdev; /* of a device node */
 };
 
 /* mount_look: 0, -ENOENT, -ENOTDIR, -EACCES. @name may be "" for what @dir_fd itself is. */
@@ -38,6 +39,29 @@ int mount_clone(int fd, uint64_t attr_set, int *ret_tree_fd, uint64_t *ret_id);
 
 /* mount_new_tmpfs: a detached tmpfs. @size_bytes 0: the kernel's default. Without swap where known. */
 int mount_new_tmpfs(uint64_t size_bytes, mode_t mode, int *ret_tree_fd, uint64_t *ret_id);
+
+/*
+ * mount_new_fs: a detached mount of file system @type from @source. A network file system is another matter:
+ * its program knows how (mount_by_helper).
+ * @options: those of mount(8), separated by commas, or NULL; what they say to programs (x-*, _netdev, nofail) is
+ *           skipped, what makes no new mount (bind, remount, propagation) or needs a loop device is -EINVAL
+ * @ret_why: @size bytes; on failure one line: what the file system said, or which option it is
+ *
+ * Blocks for the device. Returns 0, -EINVAL, -ENODEV (the kernel has no such file system), -EBUSY, -EUCLEAN,
+ * -EACCES (a read-only device), ...
+ */
+int mount_new_fs(const char *source, const char *type, const char *options, int *ret_tree_fd,
+		 uint64_t *ret_id, char *ret_why, size_t size);
+
+/* mount_needs_helper: whether file system @type is mounted by mount.TYPE; whether there is one is not looked at. */
+bool mount_needs_helper(const char *type);
+
+/*
+ * mount_by_helper: a mount of file system @type by /sbin/mount.TYPE, attached at @name below @dir_fd.
+ * -ENOENT: there is no such program. Else as mount_new_fs().
+ */
+int mount_by_helper(const char *source, const char *type, const char *options, int dir_fd,
+		    const char *name, uint64_t *ret_id, char *ret_why, size_t size);
 
 /* mount_attach: -ENOTDIR/-EISDIR where types differ; -ENOENT, -EPERM, -ENOSPC (too many mounts). */
 int mount_attach(int tree_fd, int dir_fd, const char *name);

@@ -22,6 +22,7 @@
 struct wanted {
 	uint64_t mount_id; /* 0: any */
 	dev_t dev;	   /* 0: any */
+	dev_t rdev;	   /* of a block device that is open; 0: any */
 };
 
 /* Follows a magic link of /proc, which jumps to the file without a walk: no server is asked. */
@@ -33,7 +34,8 @@ static bool link_matches(int dir_fd, const char *name, const struct wanted *want
 	if (fd < 0 || mount_look(fd, "", &view) < 0)
 		return false;
 	return (wanted->mount_id && view.id == wanted->mount_id) ||
-	       (wanted->dev && view.dev == wanted->dev);
+	       (wanted->dev && view.dev == wanted->dev) ||
+	       (wanted->rdev && S_ISBLK(view.mode) && view.rdev == wanted->rdev);
 }
 
 static bool any_link_matches(int pid_fd, const char *dir_name, const struct wanted *wanted)
@@ -127,6 +129,16 @@ char *holders_describe(uint64_t mount_id, dev_t dev, char *ret_text, size_t size
 	each_holder(&wanted, describe_one, &d);
 	if (d.count == 0)
 		snprintf(ret_text, size, "held by something that cannot be seen from here");
+	return ret_text;
+}
+
+char *holders_of_node(dev_t rdev, char *ret_text, size_t size)
+{
+	struct wanted wanted = { .rdev = rdev };
+	struct description d = { .text = ret_text, .size = size };
+
+	ret_text[0] = '\0';
+	each_holder(&wanted, describe_one, &d);
 	return ret_text;
 }
 

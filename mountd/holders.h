@@ -3,7 +3,8 @@
 #define MOUNTD_HOLDERS_H
 
 /*
- * holders: which processes keep a mount busy: by working directory, root, program, open file or mapping.
+ * holders: which processes keep a mount busy: by working directory, root, program, open file or mapping; and
+ * which have a block device open.
  *
  * Best effort: processes come and go, and in a user namespace others cannot be looked into. Never asks
  * a file system's server. No state, any thread; takes time in proportion to the open files of the node.
@@ -22,6 +23,9 @@
  * Returns @ret_text.
  */
 char *holders_describe(uint64_t mount_id, dev_t dev, char *ret_text, size_t size);
+
+/* holders_of_node: the same for a block device that processes have open; "": none is seen. */
+char *holders_of_node(dev_t rdev, char *ret_text, size_t size);
 
 /* holders_list: [{"mntns", "pids"}] of those that use files on @dev; NULL: no memory. */
 json_t *holders_list(dev_t dev);

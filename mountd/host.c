@@ -14,6 +14,7 @@
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
 #include "fs/ownership/own_tree.h"
+#include "mountd/device_host.h"
 #include "mountd/holders.h"
 #include "mountd/mount.h"
 #include "mountd/wrapped.h"
@@ -179,6 +180,33 @@ static const char *host_boot_id(const struct volume_builder *b)
 	return ((const struct building *)b)->boot_id;
 }
 
+static int host_mount_fs(struct volume_builder *b, const char *source, const char *type,
+			 const char *options, int dir_fd, const char *name, uint64_t *ret_mount_id)
+{
+	AUTO_FD int tree = -1;
+	char why[256], quoted[256], quoted_type[32];
+	uint64_t id = 0;
+	int r = 0;
+
+	if (mount_needs_helper(type)) {
+		r = make_place(b, dir_fd, name);
+		if (r < 0)
+			return r;
+		r = mount_by_helper(source, type, options, dir_fd, name, &id, why, sizeof(why));
+	} else {
+		r = mount_new_fs(source, type, options, &tree, &id, why, sizeof(why));
+	}
+	if (r < 0)
+		return host_fail(b, r, "mounting %s as %s: %s",
+				 log_quote(source, quoted, sizeof(quoted)),
+				 log_quote(type, quoted_type, sizeof(quoted_type)), why);
+	if (tree >= 0)
+		r = attach(b, tree, dir_fd, name);
+	if (r == 0)
+		*ret_mount_id = id;
+	return r;
+}
+
 static int host_own_tree(struct volume_builder *b, int dir_fd, gid_t gid, bool read_only)
 {
 	const struct ownership_rule rule = {
@@ -226,4 +254,8 @@ const struct host host_table = {
 	.certify = wrapped_certify,
 	.tear_down = wrapped_tear_down,
 	.own_tree = host_own_tree,
+	.mount_fs = host_mount_fs,
+	.record = device_host_record,
+	.open_staged = device_host_open_staged,
+	.device_holders = device_host_holders,
 };

@@ -108,10 +108,15 @@ int builder_open_dir(struct volume_builder *b, const char *name, int *ret_fd)
 
 uint64_t builder_mount_at(const struct volume_builder *b, const char *name)
 {
+	return builder_mount_in(b->dir_fd, name);
+}
+
+uint64_t builder_mount_in(int dir_fd, const char *name)
+{
 	struct statx st;
 
-	if (statx(b->dir_fd, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, BUILDER_STATX_MOUNT,
-		  &st) < 0)
+	if (statx(dir_fd, name, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT, BUILDER_STATX_MOUNT, &st) <
+	    0)
 		return 0;
 	return st.stx_attributes & STATX_ATTR_MOUNT_ROOT ? st.stx_mnt_id : 0;
 }
@@ -147,9 +152,13 @@ int builder_unmount(struct volume_builder *b, const char *name, uint64_t left_be
 	r = b->host->unmount(b, b->dir_fd, name, mount_id);
 	if (r < 0 && b->error[0] == '\0')
 		builder_fail(b, r, "unmount %s/%s: %s", b->dir_path, name, strerror(-r));
-	if (r == 0) {
-		json_object_del(b->metadata, KEY_MOUNT);
-		json_object_del(b->metadata, KEY_BOOT);
-	}
+	if (r == 0)
+		builder_mount_forget(b);
 	return r;
+}
+
+void builder_mount_forget(struct volume_builder *b)
+{
+	json_object_del(b->metadata, KEY_MOUNT);
+	json_object_del(b->metadata, KEY_BOOT);
 }

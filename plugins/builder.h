@@ -38,11 +38,17 @@ int builder_open_dir(struct volume_builder *b, const char *name, int *ret_fd);
 /* builder_mount_at: the unique id of the mount whose root is at @name; 0: nothing is mounted there. */
 uint64_t builder_mount_at(const struct volume_builder *b, const char *name);
 
+/* builder_mount_in: the same for a name in another directory. */
+uint64_t builder_mount_in(int dir_fd, const char *name);
+
 /* builder_mount_record: keeps the mount in the metadata, with this boot's id. -ENOMEM. */
 int builder_mount_record(struct volume_builder *b, uint64_t mount_id);
 
 /* builder_mount_recorded: the mount on record of this boot; 0: none. */
 uint64_t builder_mount_recorded(const struct volume_builder *b);
+
+/* builder_mount_forget: takes it out of the metadata. */
+void builder_mount_forget(struct volume_builder *b);
 
 /*
  * builder_unmount: the recorded mount at @name, or @left_behind: one that a set-up left which died before

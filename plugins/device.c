@@ -177,17 +177,37 @@ static bool node_open(const char *path, dev_t rdev, int *ret_fd)
 	return true;
 }
 
+void device_mount_path(const struct device *device, char *ret_path, size_t size)
+{
+	AUTO_FD int fd = -1;
+
+	if (node_open(device->path, device->rdev, &fd))
+		snprintf(ret_path, size, "%s", device->path);
+	else
+		snprintf(ret_path, size, "/proc/self/fd/%d", device->fd);
+}
+
+int device_look(struct volume_builder *b, const struct device *device, int *ret_fd)
+{
+	char quoted[256];
+	int r = reopen(device->fd, O_RDONLY, ret_fd);
+
+	return r < 0 ? builder_fail(b, r, "%s: %s", log_quote(device->path, quoted, sizeof(quoted)),
+				    strerror(-r)) :
+		       0;
+}
+
 /* What the opened device says of itself. */
-static int look(struct volume_builder *b, struct device *device)
+static int measure(struct volume_builder *b, struct device *device)
 {
 	AUTO_FD int fd = -1;
 	int read_only = 0;
 	char quoted[256];
-	int r = reopen(device->fd, O_RDONLY, &fd);
+	int r = device_look(b, device, &fd);
 
-	log_quote(device->path, quoted, sizeof(quoted));
 	if (r < 0)
-		return builder_fail(b, r, "%s: %s", quoted, strerror(-r));
+		return r;
+	log_quote(device->path, quoted, sizeof(quoted));
 	if (ioctl(fd, BLKGETSIZE64, &device->size_bytes) < 0 ||
 	    ioctl(fd, BLKROGET, &read_only) < 0) {
 		r = -errno;
@@ -213,7 +233,7 @@ static int identify(struct volume_builder *b, struct device *device)
 		    node_open(path, device->rdev, &device->fd))
 			memcpy(device->path, path, sizeof(path));
 	}
-	return look(b, device);
+	return measure(b, device);
 }
 
 /* The device becomes that partition of it. */
@@ -342,6 +362,12 @@ int device_compare(struct volume_builder *b, const struct device *device, const 
 	return 0;
 }
 
+const char *device_uuid(const struct volume_builder *b)
+{
+	return json_string_value(
+		json_object_get(json_object_get(b->metadata, KEY_IDENTITY), "uuid"));
+}
+
 char *device_identity(const struct volume_builder *b)
 {
 	json_t *size = json_object_get(json_object_get(b->metadata, KEY_IDENTITY), "sizeBytes");
@@ -390,18 +416,20 @@ int device_reopen(struct volume_builder *b, struct device **ret_device)
 
 /* ---- claiming ---- */
 
-int device_claim(struct volume_builder *b, const struct device *device, int *ret_fd)
+int device_claim(struct volume_builder *b, const struct device *device, bool names_holders,
+		 int *ret_fd)
 {
-	char quoted[256], holders[PLUGIN_ERROR_MAX / 2];
+	char quoted[256], holders[PLUGIN_ERROR_MAX / 2] = "";
 	int r = reopen(device->fd, O_RDONLY | O_EXCL, ret_fd);
 
 	if (r == 0)
 		return 0;
 	log_quote(device->path, quoted, sizeof(quoted));
+	if (r == -EBUSY && names_holders)
+		b->host->device_holders(b, device->rdev, holders, sizeof(holders));
 	if (r == -EBUSY)
-		return builder_fail(
-			b, r, "%s is busy: %s", quoted,
-			b->host->device_holders(b, device->rdev, holders, sizeof(holders)));
+		return builder_fail(b, r, "%s is busy%s%s", quoted, holders[0] ? ": " : "",
+				    holders);
 	return builder_fail(b, r, "%s: %s", quoted, strerror(-r));
 }
 

@@ -61,6 +61,9 @@ int device_record(struct volume_builder *b, const struct device *device, const c
 int device_compare(struct volume_builder *b, const struct device *device, const char *fs_type,
 		   const char *uuid);
 
+/* device_uuid: the recorded file system's, in libblkid's spelling; borrowed; NULL: none is recorded. */
+const char *device_uuid(const struct volume_builder *b);
+
 /* device_identity: the recorded identity as a canonical text; the caller's to free; NULL: no memory. */
 char *device_identity(const struct volume_builder *b);
 
@@ -73,14 +76,22 @@ int device_reopen(struct volume_builder *b, struct device **ret_device);
 
 /*
  * device_claim: opened for reading, exclusively: nothing on the node mounts it, swaps on it or builds on it while
- * the descriptor is open. -EBUSY with the holders in b->error.
+ * the descriptor is open. -EBUSY with b->error.
+ * @names_holders: whether the error says who keeps it busy, which takes a walk through /proc
  */
-int device_claim(struct volume_builder *b, const struct device *device, int *ret_fd);
+int device_claim(struct volume_builder *b, const struct device *device, bool names_holders,
+		 int *ret_fd);
+
+/* device_look: opened for reading, whoever else uses it. */
+int device_look(struct volume_builder *b, const struct device *device, int *ret_fd);
 
 /* device_is_same: whether @fd (of the device, opened) still is what was pinned, with the same size. */
 bool device_is_same(const struct device *device, int fd);
 
 /* device_program_path: the node as another process may open it as long as the device is pinned. */
 void device_program_path(const struct device *device, char *ret_path, size_t size);
+
+/* device_mount_path: a path to mount it from: the device's own as long as that leads to it, for mountinfo tells it. */
+void device_mount_path(const struct device *device, char *ret_path, size_t size);
 
 #endif

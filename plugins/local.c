@@ -9,6 +9,7 @@
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
 #include "plugins/builder.h"
+#include "plugins/device_ready.h"
 #include "plugins/lower.h"
 
 static int local_check(struct volume_builder *b)
@@ -32,43 +33,59 @@ static char *local_identity(const struct volume_builder *b)
 	return text;
 }
 
-static int open_source_dir(struct volume_builder *b, int *ret_fd, struct stat *ret_st)
+/* A file system on a device is mounted, never made; another volume may have it mounted already. */
+static int mount_source(struct volume_builder *b, int fd, const char *path)
+{
+	const char *fs_type = NULL;
+	AUTO(device) *device = NULL;
+	struct device_content content;
+	uint64_t mount_id = 0;
+	int r = builder_source_text(b, "fsType", &fs_type);
+	struct device_request request = {
+		.path = path,
+		.fs_type = r == 0 && fs_type[0] ? fs_type : NULL,
+		.options = b->mount_options,
+	};
+
+	if (r == 0)
+		r = lower_unmount(b);
+	if (r == 0)
+		r = device_pin(b, fd, path, 0, &device);
+	if (r == 0)
+		r = device_ready(b, device, &request, true, &content);
+	if (r == 0)
+		r = device_mount(b, device, &content, request.options, b->dir_fd, LOWER_NAME,
+				 &mount_id);
+	return r < 0 ? r : lower_record(b, mount_id);
+}
+
+static int attach_source(struct volume_builder *b)
 {
 	AUTO_FREE char *path = NULL;
 	AUTO_FD int fd = -1;
 	char quoted[256];
+	struct stat st;
 	int r = builder_source_path(b, &path);
 
 	if (r < 0 || (r = builder_open_source(b, path, &fd)) < 0)
 		return r;
 	log_quote(path, quoted, sizeof(quoted));
-	if (fstat(fd, ret_st) < 0) {
+	if (fstat(fd, &st) < 0) {
 		r = -errno;
 		return builder_fail(b, r, "%s: %s", quoted, strerror(-r));
 	}
-	if (S_ISBLK(ret_st->st_mode))
-		return builder_fail(b, -ENOTSUP,
-				    "%s: a block device as a local volume is not built yet",
+	if (S_ISBLK(st.st_mode))
+		return mount_source(b, fd, path);
+	if (!S_ISDIR(st.st_mode))
+		return builder_fail(b, -ENOTDIR, "%s: neither a directory nor a block device",
 				    quoted);
-	if (!S_ISDIR(ret_st->st_mode))
-		return builder_fail(b, -ENOTDIR, "%s: not a directory", quoted);
-	*ret_fd = take_fd(&fd);
-	return 0;
-}
-
-static int bind_source(struct volume_builder *b)
-{
-	AUTO_FD int fd = -1;
-	struct stat st;
-	int r = open_source_dir(b, &fd, &st);
-
-	return r < 0 ? r : lower_bind(b, fd, &st);
+	return lower_bind(b, fd, &st);
 }
 
 static int local_set_up(struct volume_builder *b, gid_t gid, int *ret_lower,
 			enum ownership_outcome *ret_ownership)
 {
-	int r = lower_is_set_up(b) ? 0 : bind_source(b);
+	int r = lower_is_set_up(b) ? 0 : attach_source(b);
 
 	return r < 0 ? r : lower_set_up(b, gid, ret_lower, ret_ownership);
 }

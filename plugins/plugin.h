@@ -263,5 +263,11 @@ const struct volume_plugin *plugin_at(size_t index);
 extern const struct volume_plugin plugin_empty_dir;
 extern const struct volume_plugin plugin_host_path;
 extern const struct volume_plugin plugin_local;
+extern const struct volume_plugin plugin_gce_persistent_disk; /* these six: block.c */
+extern const struct volume_plugin plugin_aws_elastic_block_store;
+extern const struct volume_plugin plugin_azure_disk;
+extern const struct volume_plugin plugin_cinder;
+extern const struct volume_plugin plugin_iscsi;
+extern const struct volume_plugin plugin_fc;
 
 #endif

@@ -10,6 +10,12 @@ static const struct volume_plugin *const plugins[] = {
 	&plugin_empty_dir,
 	&plugin_host_path,
 	&plugin_local,
+	&plugin_gce_persistent_disk,
+	&plugin_aws_elastic_block_store,
+	&plugin_azure_disk,
+	&plugin_cinder,
+	&plugin_iscsi,
+	&plugin_fc,
 };
 
 const struct volume_plugin *plugin_at(size_t index)

@@ -154,7 +154,7 @@ static void set_up_not_a_directory_is_enotdir(void **state)
 
 	fake_source(f, "{\"path\":\"/dev/null\"}");
 	assert_int_equal(set_up(f, 1234, &outcome), -ENOTDIR);
-	assert_non_null(strstr(f->b.error, "/dev/null: not a directory"));
+	assert_non_null(strstr(f->b.error, "/dev/null: neither a directory nor a block device"));
 }
 
 static void set_up_forbidden_source_keeps_the_hosts_reason(void **state)

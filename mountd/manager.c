@@ -110,6 +110,8 @@ int manager_new(const struct layout *layout, struct manager **ret_manager, char 
 		return r;
 	}
 	r = open_store(m, ret_error);
+	if (r == 0)
+		r = volume_files_new(m->volumes_fd, m->store, &m->files);
 	if (r < 0)
 		return r;
 	follower.arg = m;
@@ -125,6 +127,7 @@ void manager_free(struct manager *m)
 	if (!m)
 		return;
 	overlays_free(m->overlays);
+	volume_files_free(m->files);
 	store_close(m->store);
 	while (m->lives)
 		live_remove(m, m->lives->id);

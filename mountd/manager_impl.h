@@ -16,6 +16,7 @@
 #include "mountd/overlays.h"
 #include "mountd/spec.h"
 #include "mountd/target.h"
+#include "mountd/volume_file.h"
 #include "plugins/plugin.h"
 #include "store/store.h"
 
@@ -38,6 +39,7 @@ struct live {
 struct manager {
 	const struct layout *layout;
 	struct store *store;
+	struct volume_files *files;
 	struct overlays *overlays;
 	int volumes_fd, runs_fd, keepers_fd;
 	char *volumes_path;

@@ -148,9 +148,12 @@ static int tear_down_plugin(struct manager *m, struct volume_record *vol, enum t
 			 why[0] ? why : strerror(-r));
 		return r;
 	}
-	if (keep == KEEP_NOTHING && unlinkat(m->volumes_fd, vol->id, AT_REMOVEDIR) < 0 &&
-	    errno != ENOENT) {
+	if (keep == KEEP_NOTHING)
+		r = volume_file_remove(m->files, vol->id);
+	if (keep == KEEP_NOTHING && r == 0 && unlinkat(m->volumes_fd, vol->id, AT_REMOVEDIR) < 0 &&
+	    errno != ENOENT)
 		r = -errno;
+	if (r < 0) {
 		snprintf(ret_error, ANSWER_TEXT_MAX, "the volume's directory: %s", strerror(-r));
 		return r;
 	}

@@ -175,8 +175,14 @@ int database_begin(struct store *s, enum transaction kind)
 	return r;
 }
 
+void database_touch(struct store *s, const char *id)
+{
+	snprintf(s->touched, sizeof(s->touched), "%s", id);
+}
+
 int database_end(struct store *s, int result)
 {
+	char touched[sizeof(s->touched)];
 	int r;
 
 	/* An unfinished statement would keep its read transaction, and with it the log, for ever. */
@@ -190,7 +196,11 @@ int database_end(struct store *s, int result)
 	/* Some failures have rolled back already: then there is nothing left to do, and that is fine. */
 	if (!sqlite3_get_autocommit(s->db))
 		sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+	memcpy(touched, s->touched, sizeof(touched));
+	s->touched[0] = '\0';
 	pthread_mutex_unlock(&s->lock);
+	if (result >= 0 && touched[0] && s->watcher)
+		s->watcher(s->watcher_arg, touched);
 	return result;
 }
 

@@ -14,6 +14,7 @@
 #include <sqlite3.h>
 #include <stdint.h>
 
+#include "fs/base/parse.h"
 #include "store/store.h"
 
 /*
@@ -71,6 +72,10 @@ struct store {
 	pthread_mutex_t lock;
 	sqlite3 *db;				   /* guarded by lock */
 	sqlite3_stmt *statements[STATEMENT_COUNT]; /* guarded by lock */
+	char touched[VOLUME_ID_MAX +
+		     1]; /* the volume that this transaction changes; guarded by lock */
+	void (*watcher)(void *arg, const char *volume_id); /* dump.h; may be NULL; never changed */
+	void *watcher_arg;
 };
 
 /* The field of a record that a statement's parameter or column stands for. */
@@ -108,6 +113,9 @@ int database_begin(struct store *s, enum transaction kind);
  * Returns @result, or why the commit failed.
  */
 int database_end(struct store *s, int result);
+
+/* database_touch: this transaction changes the volume @id: its watcher is told when it is committed. */
+void database_touch(struct store *s, const char *id);
 
 /* database_end_read: ends a TRANSACTION_READ; what was read stays true whether this succeeds or not. */
 void database_end_read(struct store *s);

@@ -163,6 +163,7 @@ int store_volume_insert(struct store *s, const struct volume_record *vol)
 	if (r < 0)
 		return r;
 	r = volume_write(s, STATEMENT_VOLUME_INSERT, vol);
+	database_touch(s, vol->id);
 	return database_end(s, r < 0 ? r : 0);
 }
 
@@ -172,6 +173,7 @@ int store_volume_update(struct store *s, const struct volume_record *vol)
 
 	if (r < 0)
 		return r;
+	database_touch(s, vol->id);
 	return database_end(s, volume_replace(s, vol));
 }
 
@@ -201,6 +203,7 @@ int store_volume_set_state(struct store *s, const char *id, enum volume_state st
 
 	if (r < 0)
 		return r;
+	database_touch(s, id);
 	return database_end(s, set_state(s, id, state, reason, mount_id));
 }
 
@@ -296,6 +299,7 @@ static int change_by_id(struct store *s, enum statement which, const char *id)
 	if (r < 0)
 		return r;
 	r = run_by_id(s, which, id);
+	database_touch(s, id);
 	return database_end(s, r < 0 ? r : 0);
 }
 
@@ -372,5 +376,6 @@ int store_setup_done(struct store *s, const struct volume_record *vol, const cha
 
 	if (r < 0)
 		return r;
+	database_touch(s, vol->id);
 	return database_end(s, setup_done(s, vol, certifies, run));
 }

@@ -135,7 +135,7 @@ static void manager_refresh_changed_is_recorded(void **state)
 	assert_int_equal(refresh(f, 1, &answer), EXIT_OK);
 	assert_true(json_is_true(json_object_get(answer.result, "changed")));
 	assert_int_equal(toy.gid, 4242);
-	assert_string_equal(toy.namespace, "ns");
+	assert_string_equal(toy.namespace, "default");
 	assert_int_equal(store_marker_get(f->m->store, "v", &marker), 0);
 	assert_string_equal(marker, "generation 1");
 	assert_int_equal(store_volume_by_id(f->m->store, "v", &vol), 0);

@@ -32,21 +32,6 @@ static int open_state_dir(int state_fd, const char *name, int *ret_fd)
 	return 0;
 }
 
-static int read_boot_id(char ret_id[BOOT_ID_SIZE])
-{
-	AUTO_FD int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0)
-		return -errno;
-	n = read(fd, ret_id, BOOT_ID_SIZE - 1);
-	if (n < 0)
-		return -errno;
-	ret_id[n] = '\0';
-	ret_id[strcspn(ret_id, "\n")] = '\0';
-	return 0;
-}
-
 static int open_dirs(struct manager *m)
 {
 	int r = open_state_dir(m->layout->state_fd, PATH_VOLUMES, &m->volumes_fd);
@@ -55,8 +40,6 @@ static int open_dirs(struct manager *m)
 		r = open_state_dir(m->layout->state_fd, PATH_RUNS, &m->runs_fd);
 	if (r == 0)
 		r = open_state_dir(m->layout->run_fd, PATH_KEEPERS, &m->keepers_fd);
-	if (r == 0)
-		r = read_boot_id(m->boot_id);
 	m->volumes_path = path_join(m->layout->state_path, PATH_VOLUMES);
 	return r < 0 ? r : m->volumes_path ? 0 : -ENOMEM;
 }
@@ -104,6 +87,9 @@ int manager_new(const struct layout *layout, struct manager **ret_manager, char 
 	pthread_cond_init(&m->changed, &attr);
 	pthread_condattr_destroy(&attr);
 	m->generation = 1;
+	r = boot_id_get(layout->root, m->boot_id, ret_error, ANSWER_TEXT_MAX);
+	if (r < 0)
+		return r;
 	r = open_dirs(m);
 	if (r < 0) {
 		snprintf(ret_error, ANSWER_TEXT_MAX, "%s: %s", layout->state_path, strerror(-r));
@@ -217,7 +203,7 @@ static bool key_is_busy(const struct manager *m, const char *key)
 	return false;
 }
 
-int key_lock(struct manager *m, const char *key)
+static int lock_key(struct manager *m, const char *key, bool wait)
 {
 	struct busy_key *k = calloc(1, sizeof(*k));
 
@@ -228,12 +214,28 @@ int key_lock(struct manager *m, const char *key)
 		return -ENOMEM;
 	}
 	pthread_mutex_lock(&m->lock);
-	while (key_is_busy(m, key))
+	while (wait && key_is_busy(m, key))
 		pthread_cond_wait(&m->changed, &m->lock);
+	if (key_is_busy(m, key)) {
+		pthread_mutex_unlock(&m->lock);
+		free(k->key);
+		free(k);
+		return -EAGAIN;
+	}
 	k->next = m->busy;
 	m->busy = k;
 	pthread_mutex_unlock(&m->lock);
 	return 0;
+}
+
+int key_lock(struct manager *m, const char *key)
+{
+	return lock_key(m, key, true);
+}
+
+int key_try_lock(struct manager *m, const char *key)
+{
+	return lock_key(m, key, false);
 }
 
 void key_unlock(struct manager *m, const char *key)

@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "fs/ownership/present.h"
+#include "mountd/boot_id.h"
 #include "mountd/host.h"
 #include "mountd/manager.h"
 #include "mountd/mount.h"
@@ -19,8 +20,6 @@
 #include "mountd/volume_file.h"
 #include "plugins/plugin.h"
 #include "store/store.h"
-
-#define BOOT_ID_SIZE 37
 
 /* A volume that is at its target with an ownership of ours, as far as other volumes care. */
 struct live {
@@ -62,6 +61,9 @@ void manager_changed(struct manager *m);
  */
 int key_lock(struct manager *m, const char *key);
 void key_unlock(struct manager *m, const char *key);
+
+/* key_try_lock: the same without waiting. -EAGAIN: a request works on it. */
+int key_try_lock(struct manager *m, const char *key);
 
 /* volume_find: by id, or by target when @volume holds a '/'. 0, -ENOENT or the store's errors. */
 int volume_find(struct manager *m, const char *volume, struct volume_record **ret_vol);

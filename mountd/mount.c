@@ -430,3 +430,30 @@ int mount_below(const char *path, char **ret_path)
 	mnt_unref_table(table);
 	return r;
 }
+
+int mount_table_below(const char *path, struct mount_entry **ret_list)
+{
+	struct libmnt_iter *iter = mnt_new_iter(MNT_ITER_FORWARD);
+	struct libmnt_table *table = NULL;
+	struct mount_entry *list = NULL;
+	struct libmnt_fs *fs = NULL;
+	size_t count = 0;
+	int r = iter ? table_read(&table) : -ENOMEM;
+
+	while (r == 0 && mnt_table_next_fs(table, iter, &fs) == 0) {
+		const char *point = mnt_fs_get_target(fs), *type = mnt_fs_get_fstype(fs);
+
+		if (!point || !is_below(point, path))
+			continue;
+		r = mount_list_add(&list, count, 0, point, type ? type : "?");
+		count += r == 0;
+	}
+	mnt_free_iter(iter);
+	mnt_unref_table(table);
+	if (r < 0) {
+		mount_list_free(list, count);
+		return r;
+	}
+	*ret_list = list;
+	return (int)count;
+}

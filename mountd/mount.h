@@ -17,6 +17,8 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include "mountd/mount_list.h"
+
 /* What stands at a name, as the mount table sees it. */
 struct mount_view {
 	uint64_t id;  /* of the mount that the name leads to */
@@ -80,6 +82,9 @@ int mount_describe(const char *path, char *ret_text, size_t size);
  * text @source: how a mount is known whose id was never recorded.
  */
 bool mount_is_overlay(const char *path, const char *type, const char *source);
+
+/* mount_table_below: mount_list_below() by mountinfo: for kernels without listmount(2). */
+int mount_table_below(const char *path, struct mount_entry **ret_list);
 
 /* mount_below: the path of some mount below the resolved @path; the caller's to free. -ENOENT: none. */
 int mount_below(const char *path, char **ret_path);

@@ -16,6 +16,7 @@
 #include "mountd/ctl_install.h"
 #include "mountd/ctl_mount.h"
 #include "mountd/ctl_show.h"
+#include "mountd/ctl_store.h"
 #include "mountd/path.h"
 #include "mountd/proto.h"
 
@@ -38,6 +39,8 @@ static int help(void)
 	     "  converge TARGET|ID [--rate N|max]\n"
 	     "  events   [-f] [--json]\n"
 	     "  install-flexvolume DIR\n"
+	     "  reconstruct [--dry-run] [--json]\n"
+	     "  store    check | dump | restore FILE\n"
 	     "A TARGET has a '/' in it; what has none is an ID.");
 	return EXIT_OK;
 }
@@ -360,17 +363,30 @@ static const struct {
 	const char *name;
 	int (*run)(const struct ctl *ctl, int argc, char **argv); /* NULL: not built yet */
 } commands[] = {
-	{ "mount", ctl_mount },	  { "unmount", run_unmount },
-	{ "status", run_status }, { "list", run_list },
-	{ "wait", run_wait },	  { "pause", run_named },
-	{ "resume", run_named },  { "converge", run_converge },
-	{ "events", run_events }, { "stage", NULL },
-	{ "unstage", NULL },	  { "refresh", run_refresh },
-	{ "update", NULL },	  { "explain", NULL },
-	{ "doctor", NULL },	  { "config", NULL },
-	{ "metrics", NULL },	  { "install-flexvolume", ctl_install_flexvolume },
-	{ "reconstruct", NULL },  { "store", NULL },
-	{ "recover", NULL },	  { "upgrade", NULL },
+	/* clang-format off */
+	{ "mount", ctl_mount },
+	{ "unmount", run_unmount },
+	{ "status", run_status },
+	{ "list", run_list },
+	{ "wait", run_wait },
+	{ "pause", run_named },
+	{ "resume", run_named },
+	{ "converge", run_converge },
+	{ "events", run_events },
+	{ "stage", NULL },
+	{ "unstage", NULL },
+	{ "refresh", run_refresh },
+	{ "update", NULL },
+	{ "explain", NULL },
+	{ "doctor", NULL },
+	{ "config", NULL },
+	{ "metrics", NULL },
+	{ "install-flexvolume", ctl_install_flexvolume },
+	{ "reconstruct", ctl_reconstruct },
+	{ "store", ctl_store },
+	{ "recover", NULL },
+	{ "upgrade", NULL },
+	/* clang-format on */
 };
 
 static int run_command(struct ctl *ctl, int argc, char **argv)

@@ -202,6 +202,7 @@ static void follow_gone(void *arg, const char *id, const struct overlay_status *
 					     "the overlay's keeper has ended", vol->mount_id);
 		event(m, id, "failed", "the overlay's keeper has ended; its mount is still at %s",
 		      vol->target);
+		mend_wanted(m);
 		return;
 	}
 	/* A plain umount(2) is legal. */

@@ -115,7 +115,7 @@ static int serve(const struct options *options, const struct layout *layout, int
 		return EXIT_FAILED;
 	}
 	log_setup(configured_level(layout), NULL);
-	manager_reconstruct(m);
+	manager_reconstruct_start(m);
 	r = daemon_listen(layout, &listen_fd);
 	if (r < 0)
 		return fail(layout->run_path, r);
@@ -127,7 +127,12 @@ static int serve(const struct options *options, const struct layout *layout, int
 			return fail(layout->state_path, r);
 	}
 	log_line(LOG_INFO, "start", "pid=%d", (int)getpid());
+	r = manager_mend_start(m);
+	if (r < 0)
+		return fail("starting", r);
 	r = server_run(m, layout, take_fd(&listen_fd), options->idle_ms, ready_fd >= 0);
+	manager_stop(m);
+	manager_mend_stop(m);
 	return r < 0 ? fail("serving", r) : EXIT_OK;
 }
 

@@ -115,6 +115,7 @@ void manager_free(struct manager *m)
 	overlays_free(m->overlays);
 	volume_files_free(m->files);
 	store_close(m->store);
+	mended_free(m);
 	while (m->lives)
 		live_remove(m, m->lives->id);
 	cleanup_fd(&m->volumes_fd);

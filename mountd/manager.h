@@ -37,10 +37,36 @@ void manager_free(struct manager *m);
 DEFINE_AUTO(manager)
 
 /*
- * manager_reconstruct: once, before the first request: brings each recorded volume to the state that
- * it is found in, and adopts keepers. What cannot be told is left and reported, nothing is removed.
+ * manager_reconstruct_start: once, before the first request: brings each recorded volume to the state that
+ * it is found in, adopts keepers, and makes lost records again. Quick: what takes longer is the mender's.
  */
-void manager_reconstruct(struct manager *m);
+void manager_reconstruct_start(struct manager *m);
+
+/*
+ * manager_reconstruct: compares store, mounts, keepers and directories, and does what is to be done about
+ * each difference, or with @dry_run only says so. The answer is an array of rows {volume, found, action,
+ * error}. Volumes that requests work on are left to these.
+ */
+enum proto_exit manager_reconstruct(struct manager *m, bool dry_run, struct answer *answer);
+
+/*
+ * manager_mend_start: a thread that reconstructs now, and whenever a keeper ends that should not.
+ * manager_mend_stop: after manager_stop(): waits for its end.
+ */
+int manager_mend_start(struct manager *m);
+void manager_mend_stop(struct manager *m);
+
+/* manager_store_check: {schemaVersion, volumes: count, faults: [{volume, fault}]}; fails where it is damaged. */
+enum proto_exit manager_store_check(struct manager *m, struct answer *answer);
+
+/* manager_store_dump: {schemaVersion, volumes: [...]}, the volumes as in volume.json. */
+enum proto_exit manager_store_dump(struct manager *m, struct answer *answer);
+
+/*
+ * manager_store_restore: adds the volumes of a dump that are not on record, and looks what there is of them.
+ * @dump: from outside, unchecked. The answer: rows {volume, action, error}.
+ */
+enum proto_exit manager_store_restore(struct manager *m, json_t *dump, struct answer *answer);
 
 /* manager_stop: wakes whoever waits; waits then end without an answer (see manager_is_stopping). */
 void manager_stop(struct manager *m);

@@ -4,7 +4,7 @@
 
 /*
  * manager_impl: what the files of the manager (manager*.c, setup.c, present.c, teardown.c, follow.c,
- * reconstruct.c) share. Nobody else includes it. See manager.h.
+ * reconstruct.c, ...) share. Nobody else includes it. See manager.h.
  */
 
 #include <pthread.h>
@@ -50,7 +50,19 @@ struct manager {
 	struct busy_key *busy;	/* guarded by lock */
 	struct live *lives;	/* guarded by lock */
 	bool stopping;		/* guarded by lock */
+	bool mend_due;		/* guarded by lock */
+	struct mended *mended;	/* guarded by lock */
+	pthread_t mender;
+	bool has_mender;
 };
+
+/*
+ * mend_wanted: something may have to be remounted: the mender looks. mend_is_allowed: whether this volume has
+ * not been remounted too often of late; counts.
+ */
+void mend_wanted(struct manager *m);
+bool mend_is_allowed(struct manager *m, const char *volume_id);
+void mended_free(struct manager *m);
 
 /* manager_changed: wakes whoever waits for a change. */
 void manager_changed(struct manager *m);
@@ -189,6 +201,15 @@ enum teardown_keep {
  */
 int teardown(struct manager *m, struct volume_record *vol, bool lazy, enum teardown_keep keep,
 	     char *ret_error);
+
+/*
+ * mount_recorded: the set-up flow for a volume that is on record, without its caller; its key is locked.
+ * @vol: as recorded; its texts may be taken
+ * @trusted: sources are opened as [ctl] of mountd.conf allows; else none is
+ * Returns as manager_mount(); after a failure the volume is absent, with the reason.
+ */
+enum proto_exit mount_recorded(struct manager *m, struct volume_record *vol, bool trusted,
+			       struct answer *answer);
 
 extern const struct overlay_follower follower_template; /* .arg is the manager's */
 

@@ -279,6 +279,34 @@ static enum proto_exit handle_events(struct request *q)
 	return manager_events(q->m, after, &q->answer);
 }
 
+static enum proto_exit handle_reconstruct(struct request *q)
+{
+	int dry_run = 0;
+	json_error_t error;
+
+	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s?b}", "dryRun", &dry_run) < 0)
+		return usage(q, &error);
+	return manager_reconstruct(q->m, dry_run, &q->answer);
+}
+
+static enum proto_exit handle_store(struct request *q)
+{
+	const char *action = NULL;
+	json_t *dump = NULL;
+	json_error_t error;
+
+	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s:s, s?o}", "action", &action, "dump",
+			   &dump) < 0)
+		return usage(q, &error);
+	if (!dump && strcmp(action, "check") == 0)
+		return manager_store_check(q->m, &q->answer);
+	if (!dump && strcmp(action, "dump") == 0)
+		return manager_store_dump(q->m, &q->answer);
+	if (dump && strcmp(action, "restore") == 0)
+		return manager_store_restore(q->m, dump, &q->answer);
+	return answer_fail(&q->answer, EXIT_USAGE, "check, dump, or restore with a dump");
+}
+
 static enum proto_exit handle_ping(struct request *q)
 {
 	q->answer.result = json_pack("{s:i, s:i}", "pid", (int)getpid(), "version", 1);
@@ -289,10 +317,21 @@ static const struct {
 	const char *name;
 	enum proto_exit (*handle)(struct request *q);
 } commands[] = {
-	{ "mount", handle_mount },     { "unmount", handle_unmount },	{ "status", handle_status },
-	{ "list", handle_list },       { "wait", handle_wait },		{ "pause", handle_pause },
-	{ "resume", handle_resume },   { "converge", handle_converge }, { "events", handle_events },
-	{ "refresh", handle_refresh }, { "ping", handle_ping },
+	/* clang-format off */
+	{ "mount", handle_mount },
+	{ "unmount", handle_unmount },
+	{ "status", handle_status },
+	{ "list", handle_list },
+	{ "wait", handle_wait },
+	{ "pause", handle_pause },
+	{ "resume", handle_resume },
+	{ "converge", handle_converge },
+	{ "events", handle_events },
+	{ "refresh", handle_refresh },
+	{ "ping", handle_ping },
+	{ "reconstruct", handle_reconstruct },
+	{ "store", handle_store },
+	/* clang-format on */
 };
 
 static void dispatch(struct request *q, const char *command)

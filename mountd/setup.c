@@ -413,3 +413,39 @@ enum proto_exit manager_mount(struct manager *m, const struct mount_request *req
 	answer_state(x);
 	return EXIT_OK;
 }
+
+enum proto_exit mount_recorded(struct manager *m, struct volume_record *vol, bool trusted,
+			       struct answer *answer)
+{
+	/* It was accepted once; without its caller it is not to become something else. */
+	static const struct mount_request request = { .front = FRONT_CTL, .conflict = "refuse" };
+	static char *nothing[] = { NULL };
+	static const struct front_rules closed = { .sources = nothing };
+	AUTO(mounting) *x = calloc(1, sizeof(*x));
+	char why[ANSWER_TEXT_MAX] = "";
+	int r;
+
+	if (!x)
+		return no_memory(answer);
+	x->m = m;
+	x->request = &request;
+	x->answer = answer;
+	x->plugin = plugin_find(vol->plugin);
+	r = trusted ? rules_load(m->layout->config_path, &x->rules, why) : 0;
+	x->front = x->rules ? &x->rules->front[FRONT_CTL] : &closed;
+	if (r == 0)
+		r = target_open(vol->target_resolved, &x->target, why);
+	if (r == 0)
+		r = store_volume_by_id(m->store, vol->id, &x->vol);
+	if (r == 0 && !x->plugin)
+		r = -ENOSYS;
+	if (r < 0)
+		return answer_fail(answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));
+	free(x->vol->boot_id);
+	x->vol->boot_id = strdup(m->boot_id);
+	if (!x->vol->boot_id)
+		return no_memory(answer);
+	x->vol->state = VOLUME_SETTING_UP;
+	mount_known(x, vol);
+	return answer->exit;
+}

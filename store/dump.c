@@ -323,6 +323,36 @@ int store_volume_restore(struct store *s, const char *text, char **ret_id)
 	return r == -ENOENT ? -EINVAL : r; /* a run that it names and does not have */
 }
 
+/* Of one schema version and one moment; where columns were added since, nothing can be said. */
+static int compare(struct store *s, const char *id, const char *text)
+{
+	static const char sql[] =
+		"SELECT json_extract(?1, '$.volume') IS NOT json_extract(?2, '$.volume') "
+		"WHERE json_extract(?1, '$.schemaVersion') = json_extract(?2, '$.schemaVersion') "
+		"AND json_extract(?1, '$.volume[0].updated_at_ms') = "
+		"json_extract(?2, '$.volume[0].updated_at_ms')";
+	AUTO_FREE char *own = NULL;
+	AUTO_FREE char *differs = NULL;
+	int r = dump_volume(s, id, &own);
+
+	if (r == 0)
+		r = query_text(s, sql, own, text, &differs);
+	if (r == -ENOENT)
+		return own ? 0 : r;
+	return r < 0 ? r : differs && strcmp(differs, "1") == 0 ? -EUCLEAN : 0;
+}
+
+int store_volume_compare(struct store *s, const char *id, const char *text)
+{
+	int r = database_begin(s, TRANSACTION_READ);
+
+	if (r < 0)
+		return r;
+	r = text_errno(compare(s, id, text));
+	database_end_read(s);
+	return r;
+}
+
 int store_text_id(struct store *s, const char *text, char **ret_id)
 {
 	int r = database_begin(s, TRANSACTION_READ);

@@ -25,6 +25,12 @@ int store_volume_dump(struct store *s, const char *id, char **ret_text);
  */
 int store_volume_restore(struct store *s, const char *text, char **ret_id);
 
+/*
+ * store_volume_compare: the record of @id with such a text of it. 0: equal, or one of them is newer;
+ * -EUCLEAN: they differ though neither was changed since: one of them is damaged. -ENOENT, -EINVAL.
+ */
+int store_volume_compare(struct store *s, const char *id, const char *text);
+
 /* store_text_id: the volume's id in such a text; for one that cannot be restored. -EINVAL. */
 int store_text_id(struct store *s, const char *text, char **ret_id);
 

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * mender: the thread that does what a reconstruction finds to do and what may take long: remounts,
+ * interrupted set-ups and tear-downs. At the daemon's start, and when a keeper has ended.
+ */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "fs/base/log.h"
+#include "mountd/manager_impl.h"
+
+/* A volume whose overlay dies again and again is left for people. */
+#define MENDS_MAX 5
+#define MENDS_WITHIN_S 60
+
+struct mended {
+	struct mended *next;
+	char id[VOLUME_ID_MAX + 1];
+	unsigned count; /* since then */
+	time_t since;
+};
+
+void mend_wanted(struct manager *m)
+{
+	pthread_mutex_lock(&m->lock);
+	m->mend_due = true;
+	pthread_cond_broadcast(&m->changed);
+	pthread_mutex_unlock(&m->lock);
+}
+
+static struct mended *find(struct manager *m, const char *id)
+{
+	struct mended *one = m->mended;
+
+	while (one && strcmp(one->id, id) != 0)
+		one = one->next;
+	if (one)
+		return one;
+	one = calloc(1, sizeof(*one));
+	if (!one)
+		return NULL;
+	snprintf(one->id, sizeof(one->id), "%s", id);
+	one->next = m->mended;
+	m->mended = one;
+	return one;
+}
+
+bool mend_is_allowed(struct manager *m, const char *volume_id)
+{
+	struct mended *one;
+	struct timespec now;
+	bool allowed = false;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	pthread_mutex_lock(&m->lock);
+	one = find(m, volume_id);
+	if (one && (one->count == 0 || now.tv_sec - one->since > MENDS_WITHIN_S)) {
+		one->since = now.tv_sec;
+		one->count = 0;
+	}
+	if (one)
+		allowed = one->count++ < MENDS_MAX;
+	pthread_mutex_unlock(&m->lock);
+	return allowed;
+}
+
+void mended_free(struct manager *m)
+{
+	while (m->mended) {
+		struct mended *next = m->mended->next;
+
+		free(m->mended);
+		m->mended = next;
+	}
+}
+
+/* Whether there is something to do; false: we are stopping. */
+static bool await_work(struct manager *m)
+{
+	bool due;
+
+	pthread_mutex_lock(&m->lock);
+	while (!m->mend_due && !m->stopping)
+		pthread_cond_wait(&m->changed, &m->lock);
+	due = m->mend_due && !m->stopping;
+	m->mend_due = false;
+	pthread_mutex_unlock(&m->lock);
+	return due;
+}
+
+static void *mender_main(void *arg)
+{
+	struct manager *m = arg;
+
+	while (await_work(m)) {
+		struct answer answer = { 0 };
+
+		if (manager_reconstruct(m, false, &answer) != EXIT_OK)
+			log_line(LOG_ERROR, "reconstruct", "%s", answer.error);
+		answer_fini(&answer);
+	}
+	return NULL;
+}
+
+int manager_mend_start(struct manager *m)
+{
+	sigset_t all, saved;
+	int r;
+
+	m->mend_due = true; /* nobody else is there yet */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &saved);
+	r = pthread_create(&m->mender, NULL, mender_main, m);
+	pthread_sigmask(SIG_SETMASK, &saved, NULL);
+	m->has_mender = r == 0;
+	return -r;
+}
+
+void manager_mend_stop(struct manager *m)
+{
+	if (m->has_mender)
+		pthread_join(m->mender, NULL);
+	m->has_mender = false;
+}

@@ -1,0 +1,170 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * remount: a volume brought back without its caller: from its record, and only where it is proven that
+ * what is set up is what was set up, or where the caller has asked for it (persist).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/pidfd.h>
+#include <sys/statfs.h>
+#include <sys/wait.h>
+
+#include "fs/base/log.h"
+#include "mountd/finding.h"
+#include "mountd/holders.h"
+#include "mountd/mount.h"
+#include "mountd/setup_check.h"
+#include "mountd/tree_identity.h"
+
+#define DEAD_ANSWER_MS 2000
+
+static bool is_same_boot(const struct manager *m, const struct volume_record *vol)
+{
+	return vol->boot_id && strcmp(vol->boot_id, m->boot_id) == 0;
+}
+
+/* ---- proof ---- */
+
+static bool setup_is_proven(struct manager *m, struct volume_work *work)
+{
+	AUTO_FREE char *recorded = NULL;
+	AUTO_FREE char *certified = NULL;
+
+	switch (work->plugin->attributes.idempotency) {
+	case IDEMPOTENCY_MOUNTPOINT:
+		return work->plugin->is_set_up(&work->building.b);
+	case IDEMPOTENCY_MARKER:
+		return store_marker_get(m->store, work->building.b.id, &recorded) == 0 &&
+		       work->plugin->certify(&work->building.b, &certified) == 0 &&
+		       strcmp(recorded, certified) == 0;
+	case IDEMPOTENCY_NONE:
+		break;
+	}
+	return false;
+}
+
+/* The tree is the one that the run was for: file system and root directory. */
+static bool tree_is_proven(struct manager *m, const struct volume_record *vol,
+			   struct volume_work *work)
+{
+	AUTO(run_record) *run = NULL;
+	AUTO_FREE char *tree = NULL;
+	AUTO_FD int lower = -1;
+
+	if (!vol->run_id)
+		return true;
+	return store_run_get(m->store, vol->run_id, &run) == 0 &&
+	       work->plugin->open_lower(&work->building.b, &lower) == 0 &&
+	       tree_identity(lower, m->boot_id, &tree) == 0 && strcmp(tree, run->tree) == 0;
+}
+
+bool remount_is_proven(struct manager *m, const struct volume_record *vol, char *ret_error)
+{
+	AUTO(volume_work) *work = NULL;
+	char why[PLUGIN_ERROR_MAX] = "";
+
+	if (work_open(m, vol, NULL, false, &work, why) < 0 || work->dir_fd < 0) {
+		snprintf(ret_error, ANSWER_TEXT_MAX, "what is set up cannot be looked at: %s",
+			 why[0] ? why : "its directory is not there");
+		return false;
+	}
+	if (!setup_is_proven(m, work) || !tree_is_proven(m, vol, work)) {
+		snprintf(ret_error, ANSWER_TEXT_MAX,
+			 "it is not proven that what is set up is what was set up");
+		return false;
+	}
+	return true;
+}
+
+/* ---- the dead overlay ---- */
+
+/* In the child of a threaded process: async-signal-safe calls only. */
+static void __attribute__((noreturn)) ask(int dir_fd, const char *name)
+{
+	int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct statfs sfs;
+
+	_exit(fd >= 0 && fstatfs(fd, &sfs) < 0 && errno == ENOTCONN ? 1 : 0);
+}
+
+/* Whether nothing serves the mount any more. Asked by a process that may wait for ever: we must not. */
+static bool is_dead(const struct target *target)
+{
+	AUTO_FD int pid_fd = -1;
+	struct pollfd poll_fd;
+	int status = 0;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		ask(target->parent_fd, target->name);
+	if (pid < 0)
+		return false;
+	pid_fd = pidfd_open(pid, 0);
+	poll_fd = (struct pollfd){ .fd = pid_fd, .events = POLLIN };
+	if (pid_fd < 0 || poll(&poll_fd, 1, DEAD_ANSWER_MS) <= 0)
+		kill(pid, SIGKILL);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	return WIFEXITED(status) && WEXITSTATUS(status) == 1;
+}
+
+/*
+ * Takes our own dead overlay off the target. Those who still have files open there have lost them with the
+ * server: that they hold the mount must not keep it from coming back.
+ */
+static int detach_dead(struct manager *m, struct volume_record *vol, char *ret_error)
+{
+	AUTO(target) *target = NULL;
+	struct mount_view view;
+	char holders[512];
+	int r = target_open(vol->target_resolved, &target, ret_error);
+
+	if (r < 0)
+		return r;
+	r = mount_look(target->parent_fd, target->name, &view);
+	if (r < 0 || !view.is_root || view.id != vol->mount_id)
+		return 0; /* what else is there the set-up flow looks at */
+	if (!is_dead(target)) {
+		snprintf(ret_error, ANSWER_TEXT_MAX, "something still serves the overlay");
+		return -EBUSY;
+	}
+	r = mount_detach(target->parent_fd, target->name, false);
+	if (r == -EBUSY) {
+		holders_describe(view.id, 0, holders, sizeof(holders));
+		event(m, vol->id, "lost", "what was open in the dead overlay could not be kept: %s",
+		      holders);
+		r = mount_detach(target->parent_fd, target->name, true);
+	}
+	if (r < 0)
+		snprintf(ret_error, ANSWER_TEXT_MAX, "taking the dead overlay away: %s",
+			 strerror(-r));
+	else
+		vol->mount_id = 0;
+	return r;
+}
+
+int remount(struct manager *m, struct volume_record *vol, char *ret_error)
+{
+	struct answer answer = { 0 };
+	int r = 0;
+
+	ret_error[0] = '\0';
+	if (is_same_boot(m, vol) && vol->state == VOLUME_FAILED)
+		r = detach_dead(m, vol, ret_error);
+	if (r < 0) {
+		(void)store_volume_set_state(m->store, vol->id, VOLUME_FAILED, ret_error,
+					     vol->mount_id);
+		return r;
+	}
+	/* Without its caller nothing is opened that a front end would have to be asked for, but for what persists. */
+	if (mount_recorded(m, vol, vol->persist, &answer) != EXIT_OK) {
+		snprintf(ret_error, ANSWER_TEXT_MAX, "%s", answer.error);
+		r = -EIO;
+	}
+	answer_fini(&answer);
+	return r;
+}

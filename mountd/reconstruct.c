@@ -155,6 +155,9 @@ static enum keeper look_at_keeper(struct findings *f, const struct volume_record
 		}
 	}
 	overlay_status_get(o, &status);
+	/* One whose keeper has just ended is in the list for a moment still. */
+	if (attached && overlay_refresh(o, &status) == -EPIPE)
+		return KEEPER_GONE;
 	/*
 	 * Looked at only now: a keeper that was just starting answers once it has mounted. One whose
 	 * overlay is at no target of ours any more only waits for its last users.
@@ -166,7 +169,7 @@ static enum keeper look_at_keeper(struct findings *f, const struct volume_record
 	}
 	if (!attached)
 		return KEEPER_GONE;
-	/* A hand-off may just have come between the two looks: the follower knows by now. */
+	/* A hand-off may just have come between the two looks; it does not come twice. */
 	if (overlay_refresh(o, &status) < 0 ||
 	    (look_at(target, &view) && view.id == status.mount_id))
 		return KEEPER_FOLLOWED;

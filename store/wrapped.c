@@ -42,6 +42,7 @@ int store_wrapped_set(struct store *s, const struct wrapped_record *wrapped)
 	r = statement_bind_record(stmt, wrapped_fields, ARRAY_SIZE(wrapped_fields), wrapped);
 	if (r == 0)
 		r = statement_run(s, stmt);
+	database_touch(s, wrapped->volume_id);
 	return database_end(s, r < 0 ? r : 0);
 }
 
@@ -137,5 +138,6 @@ int store_wrapped_delete(struct store *s, const char *volume_id, const char *nam
 	if ((r = statement_bind_text(stmt, 1, volume_id)) == 0 &&
 	    (r = statement_bind_text(stmt, 2, name)) == 0)
 		r = statement_run(s, stmt);
+	database_touch(s, volume_id);
 	return database_end(s, r < 0 ? r : 0);
 }

@@ -71,7 +71,7 @@ kill_daemon() {
 
 	for pid in $(daemon_pid); do
 		kill "-$1" "$pid" 2>/dev/null || true
-		timeout 20 tail --pid="$pid" -f /dev/null
+		timeout 20 tail -s 0.02 --pid="$pid" -f /dev/null
 	done
 }
 

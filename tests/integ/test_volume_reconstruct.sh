@@ -43,7 +43,7 @@ kill_keepers() {
 	# shellcheck disable=SC2086
 	kill -9 $pids
 	for pid in $pids; do
-		timeout 10 tail --pid="$pid" -f /dev/null
+		timeout 10 tail -s 0.02 --pid="$pid" -f /dev/null
 	done
 }
 

@@ -11,6 +11,7 @@
 #include "fs/base/log.h"
 #include "mountd/manager_impl.h"
 #include "mountd/mount.h"
+#include "mountd/root_record.h"
 
 #define COUNTERS_EVERY_MS 1000 /* each is an fsync */
 
@@ -69,8 +70,23 @@ static bool counters_are_due(const struct overlay_status *status, const struct p
 	       now - progress->counters_at_ms >= COUNTERS_EVERY_MS;
 }
 
-static int follow_run(struct manager *m, const struct overlay_status *status,
-		      struct progress *io_progress)
+/* The record on the tree's own root, for the next node. Where it cannot be, the store's alone has to do. */
+static void record_on_root(struct manager *m, const struct volume_record *vol)
+{
+	AUTO(run_record) *run = NULL;
+	AUTO(volume_work) *work = NULL;
+	AUTO_FD int lower_fd = -1;
+	char why[PLUGIN_ERROR_MAX];
+
+	if (store_run_get(m->store, vol->run_id, &run) < 0 ||
+	    work_open(m, vol, NULL, false, &work, why) < 0 || work->dir_fd < 0 ||
+	    work->plugin->open_lower(&work->building.b, &lower_fd) < 0)
+		return;
+	(void)root_record_finish(lower_fd, run->tree, run->wanted, run->id);
+}
+
+static int follow_run(struct manager *m, const struct volume_record *vol,
+		      const struct overlay_status *status, struct progress *io_progress)
 {
 	uint64_t now = now_ms();
 	int r = 0;
@@ -84,6 +100,8 @@ static int follow_run(struct manager *m, const struct overlay_status *status,
 	if (is_done(status) && !io_progress->finished) {
 		r = store_run_finish(m->store, status->run, &status->counters);
 		io_progress->finished = r == 0;
+		if (r == 0)
+			record_on_root(m, vol);
 	} else if (!io_progress->finished && counters_are_due(status, io_progress, now)) {
 		r = store_run_set_counters(m->store, status->run, &status->counters);
 		io_progress->counters_at_ms = now;
@@ -167,7 +185,7 @@ static bool follow_status(void *arg, const char *id, const struct overlay_status
 	live_touch(m, id, get_progress, &progress);
 	has_run = status->run[0] && vol->run_id && strcmp(status->run, vol->run_id) == 0;
 	/* The run first: whoever sees "converged" may rely on its being on record. */
-	r = has_run ? follow_run(m, status, &progress) : 0;
+	r = has_run ? follow_run(m, vol, status, &progress) : 0;
 	if (r == 0)
 		r = follow_failures(m, id, status, message, &progress);
 	live_touch(m, id, set_progress, &progress);

@@ -457,3 +457,72 @@ int mount_table_below(const char *path, struct mount_entry **ret_list)
 	*ret_list = list;
 	return (int)count;
 }
+
+/* What is below @prefix ("/" or a path), with its slash; NULL: @path is not below or equal. */
+static const char *rest_below(const char *path, const char *prefix)
+{
+	size_t len = strcmp(prefix, "/") == 0 ? 0 : strlen(prefix);
+
+	if (strncmp(path, prefix, len) != 0 || (path[len] != '/' && path[len] != '\0'))
+		return NULL;
+	return strcmp(path + len, "/") == 0 ? "" : path + len;
+}
+
+static int find_by_id(struct libmnt_table *table, int id, struct libmnt_fs **ret_fs)
+{
+	struct libmnt_iter *iter = mnt_new_iter(MNT_ITER_FORWARD);
+	struct libmnt_fs *fs = NULL;
+	int r = iter ? -ENOENT : -ENOMEM;
+
+	while (r == -ENOENT && mnt_table_next_fs(table, iter, &fs) == 0) {
+		if (mnt_fs_get_id(fs) != id)
+			continue;
+		*ret_fs = fs;
+		r = 0;
+	}
+	mnt_free_iter(iter);
+	return r;
+}
+
+static int place_in(struct libmnt_table *table, int fd, int mount_id, bool is_root, char **ret_path)
+{
+	char link[64], path[PATH_MAX];
+	const char *root, *rest = "";
+	struct libmnt_fs *fs;
+	ssize_t len;
+	int r = find_by_id(table, mount_id, &fs);
+
+	if (r < 0)
+		return r;
+	root = mnt_fs_get_root(fs);
+	if (!is_root) {
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		len = readlink(link, path, sizeof(path) - 1);
+		if (len < 0)
+			return -errno;
+		path[len] = '\0';
+		rest = rest_below(path, mnt_fs_get_target(fs));
+	}
+	if (!root || root[0] != '/' || !rest)
+		return -ENOENT;
+	if (asprintf(ret_path, "%s%s", strcmp(root, "/") == 0 && *rest ? "" : root, rest) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
+int mount_place(int fd, char **ret_path)
+{
+	struct libmnt_table *table = NULL;
+	struct statx stx;
+	int r;
+
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_MNT_ID, &stx) < 0)
+		return -errno;
+	r = table_read(&table);
+	if (r < 0)
+		return r;
+	r = place_in(table, fd, (int)stx.stx_mnt_id,
+		     (stx.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0, ret_path);
+	mnt_unref_table(table);
+	return r;
+}

@@ -86,6 +86,13 @@ bool mount_is_overlay(const char *path, const char *type, const char *source);
 /* mount_table_below: mount_list_below() by mountinfo: for kernels without listmount(2). */
 int mount_table_below(const char *path, struct mount_entry **ret_list);
 
+/*
+ * mount_place: the path of the directory @fd within its file system, whatever is mounted where: two of one
+ * file system can be told to enclose each other by it. As it is now: directories can be renamed.
+ * Returns 0, -ENOENT (its mount is not in our namespace, or the directory was removed), -ENOMEM, -errno.
+ */
+int mount_place(int fd, char **ret_path);
+
 /* mount_below: the path of some mount below the resolved @path; the caller's to free. -ENOENT: none. */
 int mount_below(const char *path, char **ret_path);
 

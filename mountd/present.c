@@ -8,261 +8,17 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 
 #include "fs/base/log.h"
-#include "mountd/manager_impl.h"
 #include "mountd/mount.h"
+#include "mountd/plan.h"
+#include "mountd/root_record.h"
 #include "mountd/tree_identity.h"
 
 #define TREE_KEY "tree:"
+#define FS_KEY "fs:"
 #define OVERLAY_TYPE "fuse.fsgroupfs"
-#define IGNORED "fsGroup ignored: "
-
-/* What was decided for one volume. */
-struct plan {
-	bool native;
-	bool is_virtual;
-	const char *reason; /* why native, or NULL */
-	char *tree, *wanted;
-	struct run_record *run; /* resumed or new; NULL for native and virtual */
-	bool resumes;		/* the run began before: files may carry its mark */
-	uint64_t total;		/* entries that the last finished run saw; 0: none */
-	struct overlay
-		*shared; /* another volume's overlay of the same tree, to be cloned; or NULL */
-	char shared_with[VOLUME_ID_MAX + 1];
-};
-
-static void plan_free(struct plan *plan)
-{
-	free(plan->tree);
-	free(plan->wanted);
-	run_record_free(plan->run);
-	overlay_unref(plan->shared);
-	free(plan);
-}
-DEFINE_AUTO(plan)
-
-static int __attribute__((format(printf, 3, 4)))
-fail(struct presenting *p, int error, const char *format, ...)
-{
-	va_list args;
-
-	va_start(args, format);
-	vsnprintf(p->error, ANSWER_TEXT_MAX, format, args);
-	va_end(args);
-	return error;
-}
-
-static int store_failed(struct presenting *p, int error)
-{
-	store_why(error, p->error, ANSWER_TEXT_MAX);
-	return error;
-}
-
-char *wanted_text(const struct volume_record *vol)
-{
-	char *text = NULL;
-
-	if (asprintf(&text, "gid=%u;mask=%s;scope=%s;keepPrivate=%d;excludes=%s",
-		     (unsigned)vol->fs_group, vol->read_only ? "ro" : "rw",
-		     strcmp(vol->policy, "RootOnly") == 0 ? "root" : "tree", vol->keep_private,
-		     vol->excludes) < 0)
-		return NULL;
-	return text;
-}
-
-/* ---- deciding ---- */
-
-/* Whether there is nothing to show, so that no look at the tree is needed. */
-static bool is_plainly_native(struct presenting *p, const struct stat *lower, struct plan *plan)
-{
-	const struct volume_record *vol = p->vol;
-	bool asked_virtual = strcmp(vol->ownership, "virtual") == 0;
-
-	if (vol->fs_group == GID_UNSET)
-		return true;
-	if (strcmp(vol->ownership, "none") == 0) {
-		plan->reason = "ownership=none";
-		return true;
-	}
-	if (!asked_virtual &&
-	    (!p->plugin->attributes.manages_ownership || p->outcome == OWNERSHIP_IGNORED)) {
-		plan->reason = IGNORED "the plugin does not manage ownership";
-		snprintf(p->note, ANSWER_TEXT_MAX,
-			 "fsGroup %u is ignored: %s does not manage ownership",
-			 (unsigned)vol->fs_group, p->plugin->name);
-		return true;
-	}
-	if (!S_ISDIR(lower->st_mode)) {
-		plan->reason = IGNORED "the source is not a directory";
-		snprintf(p->note, ANSWER_TEXT_MAX,
-			 "fsGroup %u is ignored: the source is not a directory",
-			 (unsigned)vol->fs_group);
-		return true;
-	}
-	/* Virtual was asked for what comes later too: a plugin that is done has not done that. */
-	return p->outcome == OWNERSHIP_DONE && !asked_virtual;
-}
-
-bool present_is_ignored(const struct volume_record *vol)
-{
-	return vol->state == VOLUME_NATIVE && vol->reason &&
-	       strncmp(vol->reason, IGNORED, strlen(IGNORED)) == 0;
-}
-
-static bool root_matches(const struct presenting *p, const struct stat *lower)
-{
-	struct ownership_rule rule = {
-		.gid = p->vol->fs_group,
-		.read_only = p->vol->read_only,
-		.keep_private = p->vol->keep_private,
-	};
-
-	return present_root_matches(&rule, lower);
-}
-
-static int new_run(struct plan *plan)
-{
-	unsigned char bytes[16];
-	char id[2 * sizeof(bytes) + 1];
-
-	if (getrandom(bytes, sizeof(bytes), 0) != sizeof(bytes))
-		return -EIO;
-	format_hex(bytes, sizeof(bytes), id);
-	plan->run = run_record_new();
-	if (!plan->run)
-		return -ENOMEM;
-	plan->run->id = strdup(id);
-	plan->run->tree = strdup(plan->tree);
-	plan->run->wanted = strdup(plan->wanted);
-	return plan->run->id && plan->run->tree && plan->run->wanted ? 0 : -ENOMEM;
-}
-
-/* Which run the volume takes part in, or that none is due. */
-static int choose_run(struct presenting *p, const struct stat *lower, struct plan *plan)
-{
-	AUTO(run_record) *last = NULL;
-	bool skips = strcmp(p->vol->policy, "OnRootMismatch") == 0;
-	int r = store_run_find(p->m->store, plan->tree, plan->wanted, &last);
-
-	if (r < 0 && r != -ENOENT)
-		return store_failed(p, r);
-	/* An interrupted run resumes under every policy: a root that is right says nothing of the rest. */
-	if (last && !last->finished) {
-		plan->run = take_ptr(&last);
-		return 0;
-	}
-	if (last)
-		plan->total = last->counters.seen;
-	/* One run for each set-up that ran: none where it did not run, and the last was finished. */
-	if (last && (skips || !p->setup_ran)) {
-		plan->native = true;
-		return 0;
-	}
-	if (skips && root_matches(p, lower)) {
-		plan->native = true;
-		return 0;
-	}
-	return new_run(plan);
-}
-
-struct neighbours {
-	const char *id, *tree, *wanted;
-	bool writes;
-	char equal[VOLUME_ID_MAX + 1], other[VOLUME_ID_MAX + 1];
-};
-
-/* Volumes on the same tree: one that wants the same, one that wants to write something else. */
-static void find_neighbours(struct manager *m, struct neighbours *n)
-{
-	pthread_mutex_lock(&m->lock);
-	for (const struct live *live = m->lives; live; live = live->next) {
-		bool live_writes = strncmp(live->wanted, "virtual;", 8) != 0;
-
-		if (strcmp(live->id, n->id) == 0 || strcmp(live->tree, n->tree) != 0)
-			continue;
-		if (strcmp(live->wanted, n->wanted) == 0)
-			snprintf(n->equal, sizeof(n->equal), "%s", live->id);
-		else if (n->writes && live_writes)
-			snprintf(n->other, sizeof(n->other), "%s", live->id);
-	}
-	pthread_mutex_unlock(&m->lock);
-}
-
-static int become_virtual(struct plan *plan)
-{
-	char *text = NULL;
-
-	if (asprintf(&text, "virtual;%s", plan->wanted) < 0)
-		return -ENOMEM;
-	free(plan->wanted);
-	plan->wanted = text;
-	plan->is_virtual = true;
-	return 0;
-}
-
-/* Another wanted ownership on the same tree (design, section 2). */
-static int settle_conflict(struct presenting *p, struct plan *plan)
-{
-	struct neighbours n = {
-		.id = p->vol->id,
-		.tree = plan->tree,
-		.wanted = plan->wanted,
-		.writes = !plan->is_virtual,
-	};
-	struct overlay_status status;
-
-	find_neighbours(p->m, &n);
-	if (n.other[0] && p->conflict_is_refused)
-		return fail(
-			p, -EBUSY,
-			"volume %s has another ownership on the same tree (conflict=virtual would show this one its own)",
-			n.other);
-	if (n.other[0]) {
-		event(p->m, p->vol->id, "conflict",
-		      "volume %s has another ownership on the same tree: shown as virtual",
-		      n.other);
-		return become_virtual(plan);
-	}
-	if (!n.equal[0])
-		return 0;
-	plan->shared = overlay_find(p->m->overlays, n.equal);
-	if (!plan->shared)
-		return 0;
-	/* Once native, the first needs nothing of us, and this one gets an overlay of its own. */
-	if (overlay_refresh(plan->shared, &status) < 0 || status.state == VOLUME_NATIVE) {
-		overlay_unref(plan->shared);
-		plan->shared = NULL;
-		return 0;
-	}
-	snprintf(plan->shared_with, sizeof(plan->shared_with), "%s", n.equal);
-	return 0;
-}
-
-static int decide(struct presenting *p, const struct stat *lower, struct plan *plan)
-{
-	int r;
-
-	plan->wanted = wanted_text(p->vol);
-	if (!plan->wanted)
-		return -ENOMEM;
-	/* Read-only: nothing is ever written to the lower tree. */
-	if ((strcmp(p->vol->ownership, "virtual") == 0 || p->vol->read_only) &&
-	    become_virtual(plan) < 0)
-		return -ENOMEM;
-	r = settle_conflict(p, plan);
-	if (r < 0 || plan->shared)
-		return r;
-	if (!plan->is_virtual)
-		return choose_run(p, lower, plan);
-	plan->native = strcmp(p->vol->ownership, "virtual") != 0 &&
-		       strcmp(p->vol->policy, "OnRootMismatch") == 0 && root_matches(p, lower);
-	return 0;
-}
-
-/* ---- doing ---- */
 
 /* Success of set-up, marker and due run in one transaction. */
 static int record_setup(struct presenting *p, struct plan *plan)
@@ -274,7 +30,26 @@ static int record_setup(struct presenting *p, struct plan *plan)
 	if (plan->run && !p->vol->run_id)
 		return -ENOMEM;
 	r = store_setup_done(p->m->store, p->vol, p->certifies, plan->run);
-	return r < 0 ? store_failed(p, r) : 0;
+	return r < 0 ? presenting_store_failed(p, r) : 0;
+}
+
+/*
+ * The intent stands on the tree too before anything of it changes. Where the root takes no such record
+ * it has none, or what is there cannot be changed, and neither can the root.
+ */
+static void record_on_root(struct presenting *p, const struct plan *plan)
+{
+	int r;
+
+	if (!plan->run || plan->shared)
+		return;
+	r = plan->run->finished ?
+		    root_record_finish(p->lower_fd, plan->tree, plan->wanted, plan->run->id) :
+		    root_record_begin(p->lower_fd, plan->tree, plan->wanted, plan->run->id);
+	if (r < 0 && r != -EOPNOTSUPP && r != -EROFS)
+		log_line(LOG_WARNING, "present",
+			 "vol=%s ignoring that its root takes no record: %s", p->vol->id,
+			 strerror(-r));
 }
 
 static int record_state(struct presenting *p, enum volume_state state, const char *reason)
@@ -282,7 +57,7 @@ static int record_state(struct presenting *p, enum volume_state state, const cha
 	int r = store_volume_set_state(p->m->store, p->vol->id, state, reason, p->vol->mount_id);
 
 	if (r < 0)
-		return store_failed(p, r);
+		return presenting_store_failed(p, r);
 	p->vol->state = state;
 	return 0;
 }
@@ -297,7 +72,7 @@ static int attach_clone(struct presenting *p, int tree_fd, enum volume_state sta
 		return r;
 	r = mount_attach(tree_fd, p->target->parent_fd, p->target->name);
 	if (r < 0)
-		return fail(p, r, "mounting at the target: %s", strerror(-r));
+		return presenting_fail(p, r, "mounting at the target: %s", strerror(-r));
 	return record_state(p, state, reason);
 }
 
@@ -308,7 +83,7 @@ static int present_native(struct presenting *p, const struct plan *plan)
 			    &p->vol->mount_id);
 
 	if (r < 0)
-		return fail(p, r, "cloning the lower tree's mount: %s", strerror(-r));
+		return presenting_fail(p, r, "cloning the lower tree's mount: %s", strerror(-r));
 	return attach_clone(p, tree, VOLUME_NATIVE, plan->reason);
 }
 
@@ -323,7 +98,7 @@ static int open_journal(struct presenting *p, const char *run_id, int *ret_fd)
 	if (fd < 0) {
 		int r = -errno;
 
-		return fail(p, r, "the run's journal: %s", strerror(-r));
+		return presenting_fail(p, r, "the run's journal: %s", strerror(-r));
 	}
 	*ret_fd = fd;
 	return 0;
@@ -393,7 +168,8 @@ static int start_overlay(struct presenting *p, const struct plan *plan,
 		.keep_private = vol->keep_private,
 		.handoff = vol->handoff && !plan->is_virtual,
 		.paused = vol->paused,
-		.policy = vol->policy,
+		/* Whether a matching root spares the run is decided already, with more to go by than the root. */
+		.policy = strcmp(vol->policy, "OnRootMismatch") == 0 ? "Always" : vol->policy,
 		.ownership = plan->is_virtual ? "virtual" : "converge",
 		.excludes = (char *const *)patterns,
 		.converge_rate = vol->converge_rate,
@@ -413,7 +189,7 @@ static int start_overlay(struct presenting *p, const struct plan *plan,
 		spec.journal_fd = journal_fd;
 		r = overlay_start(p->m->overlays, &spec, ret_overlay, why);
 		if (r < 0)
-			fail(p, r, "%s", why[0] ? why : strerror(-r));
+			presenting_fail(p, r, "%s", why[0] ? why : strerror(-r));
 	}
 	json_decref(list);
 	json_decref(record);
@@ -472,8 +248,8 @@ static int present_shared(struct presenting *p, const struct plan *plan)
 	if (r == 0)
 		r = overlay_share(p->m->overlays, plan->shared, p->vol->id);
 	if (r < 0)
-		return fail(p, r, "sharing the overlay of volume %s: %s", plan->shared_with,
-			    strerror(-r));
+		return presenting_fail(p, r, "sharing the overlay of volume %s: %s",
+				       plan->shared_with, strerror(-r));
 	live_set_dev(p->m, p->vol->id, view.dev);
 	r = attach_clone(p, tree, status.state, status.reason[0] ? status.reason : NULL);
 	if (overlay_attach(plan->shared, p->vol->id, false) < 0 && r == 0)
@@ -503,9 +279,32 @@ bool was_handed_off(struct manager *m, const struct volume_record *vol, const st
 	       there.st_dev == lower.st_dev && there.st_ino == lower.st_ino;
 }
 
+/*
+ * Decided and announced under one key for the whole file system: of two volumes that come at the same time
+ * on trees that enclose each other the second sees the first.
+ */
+static int decide_and_announce(struct presenting *p, const struct stat *lower, struct plan *plan)
+{
+	AUTO_FREE char *key = NULL;
+	int r;
+
+	if (asprintf(&key, FS_KEY "%.*s", (int)strcspn(plan->tree, ":"), plan->tree) < 0) {
+		key = NULL;
+		return -ENOMEM;
+	}
+	r = key_lock(p->m, key);
+	if (r < 0)
+		return r;
+	r = plan_decide(p, lower, plan);
+	if (r == 0)
+		r = live_add(p->m, p->vol->id, plan->tree, plan->wanted);
+	key_unlock(p->m, key);
+	return r;
+}
+
 static int present_planned(struct presenting *p, const struct stat *lower, struct plan *plan)
 {
-	int r = decide(p, lower, plan);
+	int r = decide_and_announce(p, lower, plan);
 
 	if (r < 0)
 		return r;
@@ -517,10 +316,9 @@ static int present_planned(struct presenting *p, const struct stat *lower, struc
 			plan->run = NULL;
 	}
 	r = record_setup(p, plan);
-	if (r == 0)
-		r = live_add(p->m, p->vol->id, plan->tree, plan->wanted);
 	if (r < 0)
 		return r;
+	record_on_root(p, plan);
 	if (plan->native)
 		return present_native(p, plan);
 	return plan->shared ? present_shared(p, plan) : present_overlay(p, plan);
@@ -540,17 +338,17 @@ int present_volume(struct presenting *p)
 		return -errno;
 	r = target_look(p->target, &kind);
 	if (r == 0 && kind != (S_ISDIR(lower.st_mode) ? TARGET_DIRECTORY : TARGET_FILE))
-		return fail(p, -ENOTDIR, "the target is not a %s, as the source needs",
-			    S_ISDIR(lower.st_mode) ? "directory" : "regular file");
+		return presenting_fail(p, -ENOTDIR, "the target is not a %s, as the source needs",
+				       S_ISDIR(lower.st_mode) ? "directory" : "regular file");
 	if (r < 0)
-		return fail(p, r, "the target: %s", strerror(-r));
-	if (is_plainly_native(p, &lower, plan)) {
+		return presenting_fail(p, r, "the target: %s", strerror(-r));
+	if (plan_is_plainly_native(p, &lower, plan)) {
 		r = record_setup(p, plan);
 		return r < 0 ? r : present_native(p, plan);
 	}
 	r = tree_identity(p->lower_fd, p->m->boot_id, &plan->tree);
 	if (r < 0)
-		return fail(p, r, "identifying the lower tree: %s", strerror(-r));
+		return presenting_fail(p, r, "identifying the lower tree: %s", strerror(-r));
 	if (asprintf(&key, TREE_KEY "%s", plan->tree) < 0) {
 		key = NULL;
 		return -ENOMEM;

@@ -69,7 +69,7 @@ check_same 'what a user set to 0600 is so for real' "0:$GROUP:600 0:$GROUP:600" 
 check_same 'what a user made with 0600 is so for real' "1000:$GROUP:600" "$(attributes "$data/d19/private")"
 check_same 'only these three are not as the eager change makes them' 3 "$(wrong_entries "$data" | wc -l)"
 check_same 'what was right was not touched' "$ctime" "$([ -z "$right" ] || stat -c %z "$right")"
-check_same 'no mark is left on a file' '' "$(getfattr -R -h -m 'trusted.fsgroupfs' "$data" 2>/dev/null)"
+check_same 'no mark is left on a file' '' "$(getfattr -R -h -m 'trusted.fsgroupfs.settled' "$data" 2>/dev/null)"
 check 'unmount' ctl unmount "$pod"
 
 # ---- pause, resume, reasons, waiting ----

@@ -16,7 +16,10 @@
  *            <─────────────────── CONVERGE   walk now (again, where files failed)
  *            <─────────────────── FINISHED   the finished run is durably on record
  *            <─────────────────── TRY        try the hand-off
- *   SWAP ───────────────────────>            opens are held, none is open: swap if nobody else uses it
+ *   SURVEY ─────────────────────>            does anybody else use the overlay?
+ *            <─────────────────── SURVEYED   or REFUSED(text)
+ *   SWAP(error) ────────────────>            opens are held, none is open: swap if nobody else uses it;
+ *                                            error 0: none was opened since SURVEY was sent
  *            <─────────────────── SWAPPED    or REFUSED(text)
  */
 
@@ -35,6 +38,8 @@ enum channel_kind {
 	CHANNEL_SWAP,
 	CHANNEL_SWAPPED,
 	CHANNEL_REFUSED,
+	CHANNEL_SURVEY,
+	CHANNEL_SURVEYED,
 };
 
 struct channel_message {

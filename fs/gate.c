@@ -52,8 +52,10 @@ enum gate_verdict gate_enter(struct gate *g, uint64_t node, uint32_t pid, const 
 		verdict = park(g, bytes, len) ? GATE_PARKED : GATE_ANSWER_ESTALE;
 	else if (g->state == GATE_SWAPPED && !is_retry(g, node, pid))
 		verdict = GATE_ANSWER_ESTALE;
-	if (verdict == GATE_SERVE)
+	if (verdict == GATE_SERVE) {
 		g->in_flight++;
+		g->steps++;
+	}
 	pthread_mutex_unlock(&g->lock);
 	return verdict;
 }
@@ -61,6 +63,7 @@ enum gate_verdict gate_enter(struct gate *g, uint64_t node, uint32_t pid, const 
 void gate_leave(struct gate *g)
 {
 	pthread_mutex_lock(&g->lock);
+	g->steps++;
 	if (--g->in_flight == 0)
 		pthread_cond_broadcast(&g->idle);
 	pthread_mutex_unlock(&g->lock);
@@ -73,6 +76,16 @@ void gate_hold(struct gate *g)
 	while (g->in_flight > 0)
 		pthread_cond_wait(&g->idle, &g->lock);
 	pthread_mutex_unlock(&g->lock);
+}
+
+uint64_t gate_steps(struct gate *g)
+{
+	uint64_t steps;
+
+	pthread_mutex_lock(&g->lock);
+	steps = g->steps;
+	pthread_mutex_unlock(&g->lock);
+	return steps;
 }
 
 struct gate_request *gate_finish(struct gate *g, bool swapped)

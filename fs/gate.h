@@ -37,6 +37,7 @@ struct gate {
 	pthread_cond_t idle;
 	enum gate_state state;
 	unsigned in_flight;	     /* served opens that are not yet finished */
+	uint64_t steps;		     /* opens ever begun and ended */
 	struct gate_request *parked; /* oldest first */
 	struct gate_request **parked_tail;
 	struct { /* whom ESTALE was answered, a ring */
@@ -58,6 +59,12 @@ void gate_leave(struct gate *g);
 
 /* gate_hold: new opens are parked; waits until those being served are finished. */
 void gate_hold(struct gate *g);
+
+/*
+ * gate_steps: a number that grows with each open that begins and with each that ends: while it stays, and no
+ * file is open, none has been opened.
+ */
+uint64_t gate_steps(struct gate *g);
 
 /*
  * gate_finish: ends the hold; to GATE_OPEN or GATE_SWAPPED. The parked requests go to the caller, who

@@ -25,6 +25,7 @@
 #include "fs/base/parse.h"
 #include "fs/channel.h"
 #include "fs/control.h"
+#include "fs/handoff.h"
 #include "fs/mounting.h"
 #include "fs/shared.h"
 #include "fs/users.h"
@@ -51,6 +52,7 @@ struct keeper {
 	pid_t server_pid;
 	struct overlay_mount overlay;
 	uint64_t native_id;
+	struct buried buried; /* by hand-offs that failed */
 	bool is_mounted, is_ready, is_native;
 
 	struct control control;
@@ -409,31 +411,40 @@ static void schedule_try(struct keeper *k)
 	k->try_at_ms = now_ms() + k->try_pause_ms;
 }
 
-/* The server holds all opens, and none is open. */
-static void swap(struct keeper *k)
+static struct handoff handoff_of(struct keeper *k)
 {
-	bool passthrough = atomic_load(&k->shared.header->data_path_cached) == 0;
-	char reason[256] = "";
-	int r;
+	return (struct handoff){
+		.target = &k->target,
+		.overlay = &k->overlay,
+		.native_tree_fd = k->native_tree_fd,
+		.in_namespaces = k->options.handoff_in_namespaces,
+		.with_mappings = atomic_load(&k->shared.header->data_path_cached) == 0,
+		.io_buried = &k->buried,
+	};
+}
 
-	if (k->native_tree_fd < 0) {
-		channel_send(k->channel_fd, CHANNEL_REFUSED, 0, "hand-off is off");
+/* Without holding anybody up: most of what forbids a swap is found so. */
+static void survey(struct keeper *k)
+{
+	const struct handoff handoff = handoff_of(k);
+	char reason[256] = "hand-off is off";
+
+	if (k->native_tree_fd >= 0 && handoff_survey(&handoff, reason) == 0) {
+		channel_send(k->channel_fd, CHANNEL_SURVEYED, 0, NULL);
 		return;
 	}
-	r = users_find(&k->overlay, passthrough, reason);
-	if (r == 0) {
-		r = mounting_swap(&k->target, &k->overlay, k->native_tree_fd, &k->native_id);
-		if (r == -ENOENT)
-			snprintf(reason, sizeof(reason), "something is mounted over it");
-		else if (r == -EINVAL || r == -ENOSYS)
-			snprintf(reason, sizeof(reason), "kernel too old");
-		else if (r < 0)
-			snprintf(reason, sizeof(reason), "hand-off: %s", strerror(-r));
-	} else if (r < 0) {
-		snprintf(reason, sizeof(reason), "hand-off: users cannot be told: %s",
-			 strerror(-r));
-	}
-	if (r == 0) {
+	channel_send(k->channel_fd, CHANNEL_REFUSED, 0, reason);
+	if (k->native_tree_fd >= 0)
+		schedule_try(k);
+}
+
+/* The server holds all opens, and none is open. */
+static void swap(struct keeper *k, bool is_quiet)
+{
+	const struct handoff handoff = handoff_of(k);
+	char reason[256] = "";
+
+	if (handoff_swap(&handoff, is_quiet, reason, &k->native_id) == 0) {
 		k->is_native = true;
 		k->is_mounted = false;
 		k->try_at_ms = 0;
@@ -496,8 +507,10 @@ static void handle_channel(struct keeper *k)
 		cleanup_fd(&k->channel_fd); /* the process's end is told by the pidfd */
 		return;
 	}
-	if (message.kind == CHANNEL_SWAP)
-		swap(k);
+	if (message.kind == CHANNEL_SURVEY)
+		survey(k);
+	else if (message.kind == CHANNEL_SWAP)
+		swap(k, message.error == 0);
 	else if (message.kind == CHANNEL_CHANGED)
 		k->notify_at_ms = 0; /* a state, not a counter: at once */
 	else if (message.kind == CHANNEL_FAILED)

@@ -35,6 +35,7 @@ static const char usage_text[] =
 	"  -o exclude=PATTERN      leave these out, as gitignore(5) writes patterns; may be repeated\n"
 	"  -o keep_private         files 0600 and 0400 and directories 0700 keep their mode\n"
 	"  -o handoff=yes|no       whether SOURCE itself is put at TARGET when all is done\n"
+	"  -o handoff=namespaces   the same, and at the copies of TARGET in other mount namespaces\n"
 	"  -o converge_rate=N      at most N files a second\n"
 	"  -o coherence=shared|exclusive   whether others change SOURCE directly\n"
 	"  -o paused               begin without converging\n"

@@ -16,7 +16,6 @@
 
 /* Newer than some distributions' headers; values of the kernel's uapi. */
 #define MOVE_BENEATH 0x00000200
-#define STATX_UNIQUE_MOUNT_ID 0x00004000U
 #ifndef OPEN_TREE_CLOEXEC
 #define OPEN_TREE_CLOEXEC O_CLOEXEC
 #endif
@@ -137,7 +136,7 @@ int mounting_clone(int fd, uint64_t attributes, int *ret_tree_fd)
 static int describe(int fd, struct overlay_mount *ret_mount)
 {
 	struct statx stx;
-	int r = stat_mount(fd, STATX_UNIQUE_MOUNT_ID, &stx);
+	int r = stat_mount(fd, MOUNTING_UNIQUE_ID, &stx);
 
 	if (r < 0)
 		return r;
@@ -219,7 +218,7 @@ static int open_on_top(const struct mount_target *target, uint64_t id, int *ret_
 	int r = open_target(target, &fd);
 
 	if (r == 0)
-		r = stat_mount(fd, STATX_UNIQUE_MOUNT_ID, &stx);
+		r = stat_mount(fd, MOUNTING_UNIQUE_ID, &stx);
 	if (r < 0)
 		return r;
 	if (stx.stx_mnt_id != id)
@@ -244,25 +243,34 @@ static int unmount_fd(int fd, int flags)
 	return umount2(path, flags) < 0 ? -errno : 0;
 }
 
+int mounting_move_beneath(int tree_fd, int top_fd, uint64_t *ret_id)
+{
+	struct overlay_mount tree;
+	int r = describe(tree_fd, &tree);
+
+	if (r < 0)
+		return r;
+	if (syscall(SYS_move_mount, tree_fd, "", top_fd, "",
+		    MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH | MOVE_BENEATH) < 0)
+		return -errno;
+	*ret_id = tree.id;
+	return 0;
+}
+
 int mounting_swap(const struct mount_target *target, const struct overlay_mount *overlay,
 		  int tree_fd, uint64_t *ret_id)
 {
 	AUTO_FD int top = -1;
-	struct overlay_mount native;
+	uint64_t id = 0;
 	int r = open_on_top(target, overlay->id, &top);
 
 	if (r == 0)
-		r = describe(tree_fd, &native);
-	if (r < 0)
-		return r;
-	if (syscall(SYS_move_mount, tree_fd, "", top, "",
-		    MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH | MOVE_BENEATH) < 0)
-		return -errno;
-	r = unmount_fd(top, MNT_DETACH);
-	if (r < 0)
-		return r;
-	*ret_id = native.id;
-	return 0;
+		r = mounting_move_beneath(tree_fd, top, &id);
+	if (r == 0)
+		r = unmount_fd(top, MNT_DETACH);
+	if (r == 0)
+		*ret_id = id;
+	return r;
 }
 
 int mounting_detach(const struct mount_target *target, uint64_t id, bool lazy)

@@ -40,6 +40,9 @@ uint64_t mounting_count_files(int fd);
  */
 int mounting_clone(int fd, uint64_t attributes, int *ret_tree_fd);
 
+/* statx(2): the mount's unique id, never used again (Linux 6.8; newer than some headers). */
+#define MOUNTING_UNIQUE_ID 0x00004000U
+
 struct overlay_mount {
 	uint64_t id;		       /* unique, never used again (STATX_MNT_ID_UNIQUE) */
 	uint64_t short_id;	       /* as in mountinfo */
@@ -62,6 +65,12 @@ int mounting_is_on_top(const struct mount_target *target, uint64_t id);
  */
 int mounting_swap(const struct mount_target *target, const struct overlay_mount *overlay,
 		  int tree_fd, uint64_t *ret_id);
+
+/*
+ * mounting_move_beneath: the detached mount @tree_fd between the mount whose root @top_fd is and what that
+ * one is mounted on; *ret_id is its unique id. -EINVAL, -ENOSYS: the kernel cannot do that there.
+ */
+int mounting_move_beneath(int tree_fd, int top_fd, uint64_t *ret_id);
 
 /* mounting_detach: unmounts the overlay from its target; -EBUSY when it is in use, unless @lazy. */
 int mounting_detach(const struct mount_target *target, uint64_t id, bool lazy);

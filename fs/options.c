@@ -84,6 +84,11 @@ static int set_coherence(struct overlay_options *o, const char *value)
 
 static int set_handoff(struct overlay_options *o, const char *value)
 {
+	o->handoff_in_namespaces = strcmp(value, "namespaces") == 0;
+	if (o->handoff_in_namespaces) {
+		o->handoff = true;
+		return 0;
+	}
 	return parse_bool(value, &o->handoff);
 }
 

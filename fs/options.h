@@ -30,6 +30,7 @@ struct overlay_options {
 	enum ownership_mode ownership;
 	enum coherence coherence;
 	bool handoff;
+	bool handoff_in_namespaces; /* copies in containers are replaced too */
 	bool paused;
 	uint64_t converge_rate; /* files a second, 0: no limit */
 	struct exclude *exclude;

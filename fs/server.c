@@ -26,6 +26,7 @@ struct server {
 	bool wants_handoff;	   /* converged, nothing forbids it but users */
 	bool is_recorded;	   /* the finished run is durably on record */
 	bool was_swapped;
+	bool is_asking;	  /* a hand-off is under way */
 	bool was_refused; /* by the keeper, which then says when to try again */
 };
 
@@ -80,16 +81,17 @@ static void finish_hold(struct server *s, bool swapped)
 
 static void handle_message(struct server *s, const struct channel_message *message);
 
-/* Asks the keeper to swap and waits for its word. Opens are held. */
-static bool ask_for_swap(struct server *s, char ret_reason[256])
+/* Asks the keeper and waits for its word: true for @wanted. */
+static bool ask_keeper(struct server *s, enum channel_kind question, int error,
+		       enum channel_kind wanted, char ret_reason[256])
 {
 	struct channel_message answer;
 
 	snprintf(ret_reason, 256, "the keeper is gone");
-	if (channel_send(s->ov.channel_fd, CHANNEL_SWAP, 0, NULL) < 0)
+	if (channel_send(s->ov.channel_fd, question, error, NULL) < 0)
 		return false;
 	while (channel_receive(s->ov.channel_fd, &answer) > 0) {
-		if (answer.kind == CHANNEL_SWAPPED)
+		if (answer.kind == wanted)
 			return true;
 		if (answer.kind == CHANNEL_REFUSED) {
 			snprintf(ret_reason, 256, "%s", answer.text);
@@ -102,27 +104,47 @@ static bool ask_for_swap(struct server *s, char ret_reason[256])
 	return false;
 }
 
-static void try_handoff(struct server *s)
+/* Holds opens, and swaps if none is open. @steps_before: of the gate when the survey began. */
+static bool hold_and_swap(struct server *s, uint64_t steps_before, uint64_t *ret_open,
+			  char ret_reason[256])
 {
-	char reason[256];
-	uint64_t opens = node_opens(s->ov.nodes);
 	bool swapped = false;
 
-	if (!s->wants_handoff || s->was_swapped || s->was_refused || !s->is_recorded)
-		return;
-	if (opens == 0) {
-		gate_hold(&s->ov.gate);
-		opens = node_opens(s->ov.nodes);
-		if (opens == 0) {
-			swapped = ask_for_swap(s, reason);
-			s->was_refused = !swapped;
-		}
-		s->was_swapped = swapped;
-		finish_hold(s, swapped);
+	gate_hold(&s->ov.gate);
+	*ret_open = node_opens(s->ov.nodes);
+	if (*ret_open == 0) {
+		swapped = ask_keeper(s, CHANNEL_SWAP, gate_steps(&s->ov.gate) != steps_before,
+				     CHANNEL_SWAPPED, ret_reason);
+		s->was_refused = !swapped;
 	}
-	if (opens > 0)
-		snprintf(reason, sizeof(reason), "%llu open file%s", (unsigned long long)opens,
-			 opens == 1 ? "" : "s");
+	s->was_swapped = swapped;
+	finish_hold(s, swapped);
+	return swapped;
+}
+
+static void try_handoff(struct server *s)
+{
+	char reason[256] = "";
+	uint64_t steps_before, open;
+	bool swapped = false;
+
+	if (!s->wants_handoff || s->was_swapped || s->was_refused || !s->is_recorded ||
+	    s->is_asking)
+		return;
+	/* Counted first: what is opened from here on is seen as such. */
+	steps_before = gate_steps(&s->ov.gate);
+	open = node_opens(s->ov.nodes);
+	if (open == 0) {
+		s->is_asking = true;
+		if (ask_keeper(s, CHANNEL_SURVEY, 0, CHANNEL_SURVEYED, reason))
+			swapped = hold_and_swap(s, steps_before, &open, reason);
+		else
+			s->was_refused = true;
+		s->is_asking = false;
+	}
+	if (open > 0)
+		snprintf(reason, sizeof(reason), "%llu open file%s", (unsigned long long)open,
+			 open == 1 ? "" : "s");
 	if (swapped)
 		set_state(s, OVERLAY_NATIVE, "");
 	else if (strcmp(reason, s->ov.shared.header->reason) != 0)

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
@@ -71,6 +72,18 @@ static FILE *open_proc(int proc_fd, const char *pid, const char *name)
 	return file;
 }
 
+/* "process 12 (name)" */
+static void name_process(int proc_fd, const char *pid, char *ret_name, size_t size)
+{
+	__attribute__((cleanup(close_file))) FILE *file = open_proc(proc_fd, pid, "comm");
+	char comm[32] = "", quoted[64];
+
+	if (file && fgets(comm, sizeof(comm), file))
+		comm[strcspn(comm, "\n")] = '\0';
+	snprintf(ret_name, size, "process %.20s (%s)", pid,
+		 comm[0] ? log_quote(comm, quoted, sizeof(quoted)) : "?");
+}
+
 /*
  * Looks for mounts of the overlay's superblock in the mount namespace of process @pid. In ours there
  * must be one, the overlay itself, with nothing mounted on it.
@@ -81,6 +94,7 @@ static int search_mounts(int proc_fd, const char *pid, const struct overlay_moun
 	__attribute__((cleanup(close_file))) FILE *file = open_proc(proc_fd, pid, "mountinfo");
 	AUTO_FREE char *line = NULL;
 	size_t size = 0;
+	char name[96];
 
 	if (!file)
 		return errno == ENOENT || errno == EACCES || errno == EINVAL ? 0 : -errno;
@@ -100,10 +114,12 @@ static int search_mounts(int proc_fd, const char *pid, const struct overlay_moun
 			continue;
 		if (is_ours && id == overlay->short_id)
 			continue;
-		snprintf(ret_reason, 256,
-			 is_ours ? "it is mounted at another place too" :
-				   "it is mounted in the mount namespace of process %.20s",
-			 pid);
+		name_process(proc_fd, pid, name, sizeof(name));
+		if (is_ours)
+			snprintf(ret_reason, 256, "it is mounted at another place too");
+		else
+			snprintf(ret_reason, 256, "it is mounted in the mount namespace of %s",
+				 name);
 		return 1;
 	}
 	return 0;
@@ -115,6 +131,7 @@ static int search_mappings(int proc_fd, const char *pid, const struct overlay_mo
 	__attribute__((cleanup(close_file))) FILE *file = open_proc(proc_fd, pid, "maps");
 	AUTO_FREE char *line = NULL;
 	size_t size = 0;
+	char name[96];
 
 	if (!file)
 		return errno == ENOENT || errno == EACCES || errno == EPERM || errno == ESRCH ?
@@ -127,54 +144,112 @@ static int search_mappings(int proc_fd, const char *pid, const struct overlay_mo
 		if (sscanf(line, "%*s %*s %*s %" SCNx32 ":%" SCNx32, &dev_major, &dev_minor) != 2)
 			continue;
 		if (dev_major == overlay->dev_major && dev_minor == overlay->dev_minor) {
-			snprintf(ret_reason, 256, "process %.20s has a file mapped", pid);
+			name_process(proc_fd, pid, name, sizeof(name));
+			snprintf(ret_reason, 256, "%s has a file mapped", name);
 			return 1;
 		}
 	}
 	return 0;
 }
 
-static int search_process(int proc_fd, const char *pid, const struct overlay_mount *overlay,
-			  bool with_mappings, ino_t our_namespace, struct seen *seen,
-			  char ret_reason[256])
+/* A search through all processes. */
+struct search {
+	const struct overlay_mount *overlay;
+	ino_t our_space;
+	struct seen seen;
+	int64_t deadline_ms; /* 0: none */
+	char *reason;
+};
+
+static int search_mounts_of(struct search *s, int proc_fd, const char *pid)
 {
 	char path[300];
 	struct stat ns;
-	bool is_new = true;
+	bool is_new = false;
 	int r = 0;
 
 	snprintf(path, sizeof(path), "%s/ns/mnt", pid);
 	if (fstatat(proc_fd, path, &ns, 0) == 0)
-		r = see(seen, ns.st_ino, &is_new);
-	else
-		is_new = false;
-	if (r == 0 && is_new)
-		r = search_mounts(proc_fd, pid, overlay, ns.st_ino == our_namespace, ret_reason);
-	if (r == 0 && with_mappings)
-		r = search_mappings(proc_fd, pid, overlay, ret_reason);
-	return r;
+		r = see(&s->seen, ns.st_ino, &is_new);
+	if (r < 0 || !is_new)
+		return r;
+	return search_mounts(proc_fd, pid, s->overlay, ns.st_ino == s->our_space, s->reason);
 }
 
-int users_find(const struct overlay_mount *overlay, bool with_mappings, char ret_reason[256])
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static int search_mappings_of(struct search *s, int proc_fd, const char *pid)
+{
+	if (s->deadline_ms > 0 && now_ms() > s->deadline_ms)
+		return -ETIMEDOUT;
+	return search_mappings(proc_fd, pid, s->overlay, s->reason);
+}
+
+static int search_all(struct search *s,
+		      int (*search)(struct search *s, int proc_fd, const char *pid))
 {
 	AUTO_FD int proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	__attribute__((cleanup(close_dir))) DIR *proc = opendir("/proc");
-	struct seen seen = { .namespaces = NULL };
 	const struct dirent *entry;
 	struct stat ours;
 	int r = 0;
 
 	if (proc_fd < 0 || !proc || fstatat(proc_fd, "self/ns/mnt", &ours, 0) < 0)
 		return -errno;
+	s->our_space = ours.st_ino;
 	while (r == 0 && (entry = readdir(proc))) {
 		uint32_t pid;
 
 		if (parse_u32(entry->d_name, &pid) == 0)
-			r = search_process(proc_fd, entry->d_name, overlay, with_mappings,
-					   ours.st_ino, &seen, ret_reason);
+			r = search(s, proc_fd, entry->d_name);
 	}
-	free(seen.namespaces);
+	free(s->seen.namespaces);
 	return r;
+}
+
+int users_find_mappings(const struct overlay_mount *overlay, int64_t budget_ms,
+			char ret_reason[256])
+{
+	struct search s = { .overlay = overlay,
+			    .reason = ret_reason,
+			    .deadline_ms = budget_ms > 0 ? now_ms() + budget_ms : 0 };
+
+	return search_all(&s, search_mappings_of);
+}
+
+int users_find_mounts(const struct overlay_mount *overlay, char ret_reason[256])
+{
+	struct search s = { .overlay = overlay, .reason = ret_reason };
+
+	return search_all(&s, search_mounts_of);
+}
+
+bool users_name_space(ino_t space, char *ret_name, size_t size)
+{
+	AUTO_FD int proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	__attribute__((cleanup(close_dir))) DIR *proc = opendir("/proc");
+	const struct dirent *entry;
+
+	while (proc_fd >= 0 && proc && (entry = readdir(proc))) {
+		char path[300];
+		struct stat ns;
+		uint32_t pid;
+
+		if (parse_u32(entry->d_name, &pid) < 0)
+			continue;
+		snprintf(path, sizeof(path), "%s/ns/mnt", entry->d_name);
+		if (fstatat(proc_fd, path, &ns, 0) < 0 || ns.st_ino != space)
+			continue;
+		name_process(proc_fd, entry->d_name, ret_name, size);
+		return true;
+	}
+	return false;
 }
 
 /* Undoes the \ooo of mountinfo in place. */

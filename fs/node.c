@@ -11,145 +11,22 @@
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
+#include "fs/ledger.h"
+#include "fs/node_table.h"
 
-enum { INODE_LOCKS = 256, INDEX_FIRST = 4096 };
-
-/* The run must remember these slots after the kernel forgot them. */
-#define NODE_REMEMBERED (NODE_SETTLED | NODE_MARKED)
-
-struct node_table {
-	struct shared *shared;
-	const struct tree *tree;
-	pthread_mutex_t lock; /* guards slots, index, pins and counts */
-
-	uint32_t *index; /* open addressing: slot numbers, 0: empty; a power of two long */
-	size_t index_size, index_used;
-	uint64_t index_seed[2];
-
-	int *pins; /* by slot: descriptor + 1, 0: none; address space for NODE_SLOTS_MAX */
-	uint32_t used;
-	_Atomic uint64_t opens;
-
-	pthread_mutex_t inode_locks[INODE_LOCKS];
-};
-
-static uint32_t slot_of(uint64_t id)
-{
-	return (uint32_t)id;
-}
-
-static uint64_t id_of(const struct node_table *t, uint32_t slot)
-{
-	return (uint64_t)t->shared->slots[slot].generation << 32 | slot;
-}
-
-static uint64_t mix(uint64_t h)
-{
-	h ^= h >> 32;
-	h *= 0xd6e8feb86659fd93ULL;
-	h ^= h >> 32;
-	h *= 0xd6e8feb86659fd93ULL;
-	return h ^ h >> 32;
-}
-
-/* Seeded: whoever chooses inode numbers must not choose the collisions too. */
-static uint64_t hash(const struct node_table *t, const unsigned char *bytes, uint32_t len)
-{
-	uint64_t h = t->index_seed[0] ^ len;
-
-	for (uint32_t i = 0; i < len; i += 8) {
-		uint64_t word = 0;
-
-		memcpy(&word, bytes + i, len - i < 8 ? len - i : 8);
-		h = mix(h ^ word) + t->index_seed[1];
-	}
-	return mix(h);
-}
-
-static bool slot_has_key(const struct node_slot *slot, const struct tree_key *key)
-{
-	return slot->handle_len == key->len && slot->handle_type == key->type &&
-	       !(slot->flags & NODE_KEYED) == key->is_handle &&
-	       memcmp(slot->handle, key->bytes, key->len) == 0;
-}
-
-/* The place of @key in the index: where it stands, or the empty place where it belongs. */
-static size_t index_place(const struct node_table *t, const struct tree_key *key)
-{
-	size_t at = hash(t, key->bytes, key->len) & (t->index_size - 1);
-
-	while (t->index[at] != 0 && !slot_has_key(&t->shared->slots[t->index[at]], key))
-		at = (at + 1) & (t->index_size - 1);
-	return at;
-}
-
-static size_t slot_home(const struct node_table *t, uint32_t slot)
-{
-	const struct node_slot *s = &t->shared->slots[slot];
-
-	return hash(t, s->handle, s->handle_len) & (t->index_size - 1);
-}
-
-static void index_put(struct node_table *t, uint32_t slot)
-{
-	size_t at = slot_home(t, slot);
-
-	while (t->index[at] != 0)
-		at = (at + 1) & (t->index_size - 1);
-	t->index[at] = slot;
-	t->index_used++;
-}
-
-static int index_resize(struct node_table *t, size_t size)
-{
-	uint32_t *old = t->index;
-	size_t old_size = t->index_size;
-	uint32_t *fresh = calloc(size, sizeof(*fresh));
-
-	if (!fresh)
-		return -ENOMEM;
-	t->index = fresh;
-	t->index_size = size;
-	t->index_used = 0;
-	for (size_t i = 0; i < old_size; i++) {
-		if (old[i] != 0)
-			index_put(t, old[i]);
-	}
-	free(old);
-	return 0;
-}
-
-/* Backward-shift deletion: no tombstones, so that years of lookups and forgets cost nothing. */
-static void index_remove(struct node_table *t, uint32_t slot)
-{
-	size_t mask = t->index_size - 1;
-	size_t hole = slot_home(t, slot);
-
-	while (t->index[hole] != slot) {
-		assert(t->index[hole] != 0);
-		hole = (hole + 1) & mask;
-	}
-	for (size_t at = (hole + 1) & mask; t->index[at] != 0; at = (at + 1) & mask) {
-		size_t home = slot_home(t, t->index[at]);
-
-		if (((at - home) & mask) >= ((at - hole) & mask)) {
-			t->index[hole] = t->index[at];
-			hole = at;
-		}
-	}
-	t->index[hole] = 0;
-	t->index_used--;
-}
-
-static void unpin(struct node_table *t, uint32_t slot)
+void node_slot_unpin(struct node_table *t, uint32_t slot)
 {
 	int fd = t->pins[slot] - 1;
 
 	t->pins[slot] = 0;
 	cleanup_fd(&fd);
+	if (t->shared->slots[slot].flags & NODE_HELD && t->keeper.hold) {
+		t->shared->slots[slot].flags &= ~(uint32_t)NODE_HELD;
+		t->keeper.hold(t->keeper.context, slot, -1);
+	}
 }
 
-static int pin(struct node_table *t, uint32_t slot, int fd)
+int node_slot_pin(struct node_table *t, uint32_t slot, int fd)
 {
 	int copy;
 
@@ -162,8 +39,48 @@ static int pin(struct node_table *t, uint32_t slot, int fd)
 	return 0;
 }
 
-static int slot_new(struct node_table *t, const struct tree_key *key, uint64_t ino,
-		    uint32_t *ret_slot)
+int node_slot_hold(struct node_table *t, uint32_t slot, int fd)
+{
+	struct node_slot *s = &t->shared->slots[slot];
+	int r = node_slot_pin(t, slot, fd);
+
+	if (r < 0 || !t->keeper.hold || s->flags & NODE_HELD)
+		return r;
+	t->keeper.hold(t->keeper.context, slot, fd);
+	s->flags |= NODE_HELD;
+	return 0;
+}
+
+void node_change_begin(struct node_table *t, uint32_t slot)
+{
+	struct shared_header *h = t->shared->header;
+	const struct ledger_record *rec = ledger_current();
+	struct table_undo *u = &h->undo;
+
+	u->slot = slot;
+	u->before = t->shared->slots[slot];
+	u->record = 0;
+	if (rec) {
+		u->record = (uint32_t)(rec - h->ledger.active) + 1;
+		u->lookup_count = rec->lookup_count;
+		u->opened = rec->opened;
+		u->closing_id = rec->closing_id;
+	}
+	atomic_signal_fence(memory_order_seq_cst);
+	atomic_store_explicit(&u->armed, 1, memory_order_release);
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
+void node_change_end(struct node_table *t)
+{
+	ledger_pass(POINT_COUNTING);
+	atomic_signal_fence(memory_order_seq_cst);
+	atomic_store_explicit(&t->shared->header->undo.armed, 0, memory_order_release);
+	ledger_pass(POINT_COUNTED);
+}
+
+int node_slot_new(struct node_table *t, const struct tree_key *key, uint64_t ino,
+		  uint32_t *ret_slot)
 {
 	struct shared_header *h = t->shared->header;
 	struct node_slot *s;
@@ -171,7 +88,7 @@ static int slot_new(struct node_table *t, const struct tree_key *key, uint64_t i
 	int r;
 
 	if (2 * (t->index_used + 1) > t->index_size) {
-		r = index_resize(t, 2 * t->index_size);
+		r = node_index_resize(t, 2 * t->index_size);
 		if (r < 0)
 			return r;
 	}
@@ -184,7 +101,6 @@ static int slot_new(struct node_table *t, const struct tree_key *key, uint64_t i
 		slot = h->slot_count++;
 	}
 	s = &t->shared->slots[slot];
-	s->flags = NODE_USED | (key->is_handle ? 0 : NODE_KEYED);
 	s->nlookup = 0;
 	s->ino = ino;
 	s->exclude = 0;
@@ -193,14 +109,16 @@ static int slot_new(struct node_table *t, const struct tree_key *key, uint64_t i
 	s->handle_type = key->type;
 	s->handle_len = key->len;
 	memcpy(s->handle, key->bytes, sizeof(s->handle));
-	index_put(t, slot);
+	/* The last word: before it the slot is free. */
+	atomic_signal_fence(memory_order_seq_cst);
+	s->flags = NODE_USED | (key->is_handle ? 0 : NODE_KEYED);
+	node_index_put(t, slot);
 	t->used++;
 	*ret_slot = slot;
 	return 0;
 }
 
-/* Frees the slot when nobody needs it any more. */
-static void slot_release(struct node_table *t, uint32_t slot)
+void node_slot_release(struct node_table *t, uint32_t slot)
 {
 	struct shared_header *h = t->shared->header;
 	struct node_slot *s = &t->shared->slots[slot];
@@ -208,27 +126,24 @@ static void slot_release(struct node_table *t, uint32_t slot)
 	if (s->nlookup > 0)
 		return;
 	if (s->flags & NODE_KEYED || s->nopen == 0)
-		unpin(t, slot);
+		node_slot_unpin(t, slot);
 	if (s->nopen > 0 || (s->flags & NODE_REMEMBERED && !(s->flags & NODE_UNLINKED)))
 		return;
-	index_remove(t, slot);
-	s->flags = 0;
+	node_index_remove(t, slot);
+	/* First the generation: a slot that is free never has an id that was given away. */
 	s->generation++;
+	atomic_signal_fence(memory_order_seq_cst);
+	s->flags = 0;
 	s->next_free = h->free_head;
 	h->free_head = slot;
 	t->used--;
 }
 
-static uint32_t slot_find(const struct node_table *t, const struct tree_key *key)
+int node_slot_check(const struct node_table *t, uint64_t id, uint32_t *ret_slot)
 {
-	return t->index[index_place(t, key)];
-}
+	uint32_t slot = (uint32_t)id;
 
-static int slot_check(const struct node_table *t, uint64_t id, uint32_t *ret_slot)
-{
-	uint32_t slot = slot_of(id);
-
-	if (slot == 0 || slot >= t->shared->header->slot_count || id_of(t, slot) != id ||
+	if (slot == 0 || slot >= t->shared->header->slot_count || node_id_of(t, slot) != id ||
 	    !(t->shared->slots[slot].flags & NODE_USED))
 		return -ESTALE;
 	*ret_slot = slot;
@@ -239,62 +154,10 @@ static void info_of(const struct node_table *t, uint32_t slot, struct node_info 
 {
 	const struct node_slot *s = &t->shared->slots[slot];
 
-	ret_info->id = id_of(t, slot);
+	ret_info->id = node_id_of(t, slot);
 	ret_info->flags = s->flags;
 	ret_info->ino = s->ino;
 	ret_info->exclude = s->exclude;
-}
-
-static int add_root(struct node_table *t, uint64_t exclude)
-{
-	struct stat st;
-	struct tree_key key;
-	uint32_t slot;
-	int r = tree_stat(t->tree->root_fd, &st);
-
-	if (r == 0)
-		r = tree_key_get(t->tree, t->tree->root_fd, &st, &key);
-	if (r == 0)
-		r = slot_new(t, &key, st.st_ino, &slot);
-	if (r < 0)
-		return r;
-	assert(slot == NODE_ROOT);
-	t->shared->slots[slot].flags |= NODE_DIRECTORY;
-	t->shared->slots[slot].exclude = exclude;
-	t->shared->slots[slot].nlookup = 1;
-	return pin(t, slot, t->tree->root_fd);
-}
-
-static int attach(struct node_table *t, uint64_t root_exclude)
-{
-	struct shared_header *h = t->shared->header;
-	size_t size = INDEX_FIRST;
-	int r;
-
-	if (h->slot_count > t->shared->slot_capacity)
-		return -EPROTO;
-	while (size < 2 * (size_t)h->slot_count)
-		size *= 2;
-	r = index_resize(t, size);
-	if (r < 0)
-		return r;
-	if (h->slot_count == 0) {
-		/* Slot 0 is never used: node id 0 means "none" to the kernel. */
-		h->slot_count = 1;
-		return add_root(t, root_exclude);
-	}
-	for (uint32_t slot = 1; slot < h->slot_count; slot++) {
-		const struct node_slot *s = &t->shared->slots[slot];
-
-		if (!(s->flags & NODE_USED))
-			continue;
-		if (s->handle_len > NODE_HANDLE_MAX)
-			return -EPROTO;
-		index_put(t, slot);
-		t->used++;
-		t->opens += s->nopen;
-	}
-	return pin(t, NODE_ROOT, t->tree->root_fd);
 }
 
 int node_table_new(struct shared *shared, const struct tree *tree, uint64_t root_exclude,
@@ -321,7 +184,7 @@ int node_table_new(struct shared *shared, const struct tree *tree, uint64_t root
 		node_table_free(t);
 		return -ENOMEM;
 	}
-	r = attach(t, root_exclude);
+	r = node_attach(t, root_exclude);
 	if (r < 0) {
 		node_table_free(t);
 		return r;
@@ -336,8 +199,11 @@ void node_table_free(struct node_table *t)
 		return;
 	if (t->pins) {
 		/* The capacity is ours; the count stands in the shared memory, which may contradict itself. */
-		for (uint32_t slot = 1; slot < t->shared->slot_capacity; slot++)
-			unpin(t, slot);
+		for (uint32_t slot = 1; slot < t->shared->slot_capacity; slot++) {
+			int fd = t->pins[slot] - 1;
+
+			cleanup_fd(&fd);
+		}
 		munmap(t->pins, (size_t)NODE_SLOTS_MAX * sizeof(int));
 	}
 	free(t->index);
@@ -348,11 +214,11 @@ void node_table_free(struct node_table *t)
 static int slot_obtain(struct node_table *t, const struct tree_key *key, uint64_t ino,
 		       bool *ret_made, uint32_t *ret_slot)
 {
-	uint32_t slot = slot_find(t, key);
+	uint32_t slot = node_index_find(t, key);
 
 	*ret_made = slot == 0;
 	if (slot == 0)
-		return slot_new(t, key, ino, ret_slot);
+		return node_slot_new(t, key, ino, ret_slot);
 	*ret_slot = slot;
 	return 0;
 }
@@ -360,11 +226,12 @@ static int slot_obtain(struct node_table *t, const struct tree_key *key, uint64_
 int node_lookup(struct node_table *t, int fd, const struct stat *st, uint64_t exclude,
 		struct node_info *ret_info)
 {
+	struct ledger_record *rec = ledger_current();
 	struct tree_key key;
 	struct node_slot *s;
 	uint32_t slot;
 	bool made;
-	int r = tree_key_get(t->tree, fd, st, &key);
+	int r = ledger_has_room() ? tree_key_get(t->tree, fd, st, &key) : -ENOSPC;
 
 	if (r < 0)
 		return r;
@@ -373,7 +240,7 @@ int node_lookup(struct node_table *t, int fd, const struct stat *st, uint64_t ex
 	if (r == 0) {
 		s = &t->shared->slots[slot];
 		if (!key.is_handle)
-			r = pin(t, slot, fd);
+			r = node_slot_pin(t, slot, fd);
 		if (r == 0) {
 			if (S_ISDIR(st->st_mode))
 				s->flags |= NODE_DIRECTORY;
@@ -382,10 +249,14 @@ int node_lookup(struct node_table *t, int fd, const struct stat *st, uint64_t ex
 				s->exclude = exclude;
 			else
 				s->exclude &= exclude;
+			node_change_begin(t, slot);
 			s->nlookup++;
+			if (rec)
+				rec->lookups[rec->lookup_count++] = slot;
+			node_change_end(t);
 			info_of(t, slot, ret_info);
 		} else {
-			slot_release(t, slot);
+			node_slot_release(t, slot);
 		}
 	}
 	pthread_mutex_unlock(&t->lock);
@@ -400,10 +271,10 @@ void node_forget(struct node_table *t, uint64_t id, uint64_t count)
 	if (id == NODE_ROOT)
 		return;
 	pthread_mutex_lock(&t->lock);
-	if (slot_check(t, id, &slot) == 0) {
+	if (node_slot_check(t, id, &slot) == 0) {
 		s = &t->shared->slots[slot];
 		s->nlookup -= count < s->nlookup ? count : s->nlookup;
-		slot_release(t, slot);
+		node_slot_release(t, slot);
 	}
 	pthread_mutex_unlock(&t->lock);
 }
@@ -414,7 +285,7 @@ int node_get(struct node_table *t, uint64_t id, struct node_info *ret_info)
 	int r;
 
 	pthread_mutex_lock(&t->lock);
-	r = slot_check(t, id, &slot);
+	r = node_slot_check(t, id, &slot);
 	if (r == 0)
 		info_of(t, slot, ret_info);
 	pthread_mutex_unlock(&t->lock);
@@ -430,7 +301,7 @@ int node_find(struct node_table *t, int fd, const struct stat *st, struct node_i
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&t->lock);
-	slot = slot_find(t, &key);
+	slot = node_index_find(t, &key);
 	if (slot != 0)
 		info_of(t, slot, ret_info);
 	pthread_mutex_unlock(&t->lock);
@@ -444,7 +315,7 @@ int node_open(struct node_table *t, uint64_t id, int *ret_fd, struct node_info *
 	int r;
 
 	pthread_mutex_lock(&t->lock);
-	r = slot_check(t, id, &slot);
+	r = node_slot_check(t, id, &slot);
 	if (r == 0) {
 		const struct node_slot *s = &t->shared->slots[slot];
 
@@ -493,6 +364,38 @@ int node_settle(struct node_table *t, int fd, const struct stat *st, uint32_t fl
 	return node_settle_key(t, &key, st->st_ino, flags);
 }
 
+int node_hold(struct node_table *t, int fd, const struct stat *st, uint64_t *ret_id)
+{
+	bool is_last = S_ISDIR(st->st_mode) || st->st_nlink <= 1;
+	struct tree_key key;
+	uint32_t slot;
+	int r = tree_key_get(t->tree, fd, st, &key);
+
+	if (r < 0)
+		return r;
+	*ret_id = 0;
+	pthread_mutex_lock(&t->lock);
+	slot = node_index_find(t, &key);
+	if (slot != 0) {
+		*ret_id = node_id_of(t, slot);
+		if (is_last && t->shared->slots[slot].nlookup > 0)
+			r = node_slot_hold(t, slot, fd);
+	}
+	pthread_mutex_unlock(&t->lock);
+	return r;
+}
+
+void node_let_go(struct node_table *t, uint64_t id)
+{
+	uint32_t slot;
+
+	pthread_mutex_lock(&t->lock);
+	if (node_slot_check(t, id, &slot) == 0 && slot != NODE_ROOT &&
+	    !(t->shared->slots[slot].flags & (NODE_KEYED | NODE_UNLINKED)))
+		node_slot_unpin(t, slot);
+	pthread_mutex_unlock(&t->lock);
+}
+
 int node_unlinked(struct node_table *t, int fd, const struct stat *st)
 {
 	struct tree_key key;
@@ -502,11 +405,12 @@ int node_unlinked(struct node_table *t, int fd, const struct stat *st)
 	if (r < 0)
 		return r;
 	pthread_mutex_lock(&t->lock);
-	slot = slot_find(t, &key);
+	slot = node_index_find(t, &key);
 	if (slot != 0) {
 		t->shared->slots[slot].flags |= NODE_UNLINKED;
-		r = pin(t, slot, fd);
-		slot_release(t, slot);
+		if (t->shared->slots[slot].nlookup > 0)
+			r = node_slot_hold(t, slot, fd);
+		node_slot_release(t, slot);
 	}
 	pthread_mutex_unlock(&t->lock);
 	return r;
@@ -517,7 +421,7 @@ void node_relinked(struct node_table *t, uint64_t id)
 	uint32_t slot;
 
 	pthread_mutex_lock(&t->lock);
-	if (slot_check(t, id, &slot) == 0)
+	if (node_slot_check(t, id, &slot) == 0)
 		t->shared->slots[slot].flags &= ~(uint32_t)NODE_UNLINKED;
 	pthread_mutex_unlock(&t->lock);
 }
@@ -527,7 +431,7 @@ void node_set_exclude(struct node_table *t, uint64_t id, uint64_t exclude)
 	uint32_t slot;
 
 	pthread_mutex_lock(&t->lock);
-	if (slot_check(t, id, &slot) == 0)
+	if (node_slot_check(t, id, &slot) == 0)
 		t->shared->slots[slot].exclude = exclude;
 	pthread_mutex_unlock(&t->lock);
 }
@@ -545,7 +449,7 @@ void node_release_settled(struct node_table *t, void (*unmark)(void *context, in
 		uint32_t flags;
 
 		pthread_mutex_lock(&t->lock);
-		id = id_of(t, slot);
+		id = node_id_of(t, slot);
 		flags = t->shared->slots[slot].flags;
 		pthread_mutex_unlock(&t->lock);
 		if (!(flags & NODE_USED) || !(flags & NODE_REMEMBERED))
@@ -553,9 +457,9 @@ void node_release_settled(struct node_table *t, void (*unmark)(void *context, in
 		if (flags & NODE_MARKED && node_open(t, id, &fd, &info) == 0)
 			unmark(context, fd);
 		pthread_mutex_lock(&t->lock);
-		if (slot_check(t, id, &slot) == 0) {
+		if (node_slot_check(t, id, &slot) == 0) {
 			t->shared->slots[slot].flags &= ~(uint32_t)NODE_REMEMBERED;
-			slot_release(t, slot);
+			node_slot_release(t, slot);
 		}
 		pthread_mutex_unlock(&t->lock);
 	}
@@ -567,7 +471,7 @@ int node_open_state_get(struct node_table *t, uint64_t id, struct node_open_stat
 	int r;
 
 	pthread_mutex_lock(&t->lock);
-	r = slot_check(t, id, &slot);
+	r = node_slot_check(t, id, &slot);
 	if (r == 0) {
 		const struct node_slot *s = &t->shared->slots[slot];
 
@@ -582,23 +486,38 @@ int node_open_state_get(struct node_table *t, uint64_t id, struct node_open_stat
 int node_open_state_set(struct node_table *t, uint64_t id, const struct node_open_state *state)
 {
 	const uint32_t theirs = NODE_PASSTHROUGH | NODE_WRITTEN | NODE_WRITER;
+	struct ledger_record *rec = ledger_current();
 	uint32_t slot;
 	int r;
 
 	pthread_mutex_lock(&t->lock);
-	r = slot_check(t, id, &slot);
+	r = node_slot_check(t, id, &slot);
 	if (r == 0) {
+		struct shared_header *h = t->shared->header;
 		struct node_slot *s = &t->shared->slots[slot];
 
 		t->opens += state->nopen;
 		t->opens -= s->nopen;
+		node_change_begin(t, slot);
+		if (rec && s->backing_id > 0 && state->backing_id == 0)
+			rec->closing_id = s->backing_id;
+		if (rec)
+			rec->opened = slot;
 		s->nopen = state->nopen;
 		s->backing_id = state->backing_id;
 		s->flags = (s->flags & ~theirs) | (state->flags & theirs);
-		slot_release(t, slot);
+		node_change_end(t);
+		if (s->backing_id > h->backing_last)
+			h->backing_last = s->backing_id;
+		node_slot_release(t, slot);
 	}
 	pthread_mutex_unlock(&t->lock);
 	return r;
+}
+
+void node_keep_at(struct node_table *t, const struct node_keeper *keeper)
+{
+	t->keeper = *keeper;
 }
 
 uint64_t node_opens(const struct node_table *t)
@@ -613,10 +532,10 @@ uint32_t node_count(const struct node_table *t)
 
 void node_lock(struct node_table *t, uint64_t ino)
 {
-	pthread_mutex_lock(&t->inode_locks[mix(ino) % INODE_LOCKS]);
+	pthread_mutex_lock(&t->inode_locks[node_mix(ino) % INODE_LOCKS]);
 }
 
 void node_unlock(struct node_table *t, uint64_t ino)
 {
-	pthread_mutex_unlock(&t->inode_locks[mix(ino) % INODE_LOCKS]);
+	pthread_mutex_unlock(&t->inode_locks[node_mix(ino) % INODE_LOCKS]);
 }

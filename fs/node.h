@@ -8,8 +8,12 @@
  * A node id is a slot's index (low 32 bits) and generation (high 32 bits): slots are reused, node ids
  * never. The root is node 1. A slot holds a file handle, not a descriptor, so that a million looked-up
  * inodes cost no descriptor; an inode is pinned by an O_PATH descriptor only where handles cannot be
- * opened (user namespaces), and from the moment its last link is taken. A slot is freed when the kernel
- * has forgotten it, nothing has it open, and the run need not remember it.
+ * opened (user namespaces), and from before its last link is taken: then by the keeper, too, so that it
+ * outlives the server. A slot is freed when the kernel has forgotten it, nothing has it open, and the run
+ * need not remember it.
+ *
+ * A server can be killed at any instruction: a change of counts happens together with what the ledger says
+ * of it, or not at all (node_table.h), and all that follows from the slots is made anew by its successor.
  *
  * The index from handles to slots is private memory, rebuilt from the slots when a server attaches.
  * Thread-safe; one short lock, never held over a system call that can block on the tree.
@@ -72,6 +76,25 @@ int node_settle(struct node_table *t, int fd, const struct stat *st, uint32_t fl
 /* node_settle_key: the same for an inode known only by key, from a journal. */
 int node_settle_key(struct node_table *t, const struct tree_key *key, uint64_t ino, uint32_t flags);
 
+/* Who holds pins for the server that comes after this one. */
+struct node_keeper {
+	/*
+	 * hold: @fd is the pin of @slot from now on, -1: there is none any more. Called under the table's
+	 * lock, in the order in which it happens. NULL: nobody.
+	 */
+	void (*hold)(void *context, uint32_t slot, int fd);
+	void *context;
+};
+void node_keep_at(struct node_table *t, const struct node_keeper *keeper);
+
+/*
+ * node_hold: the next call may take the last link of @fd's inode: if it is the last and the kernel knows
+ * the inode, @fd pins it from now on. *ret_id is its node id, 0: the table has none. node_let_go: the
+ * call failed.
+ */
+int node_hold(struct node_table *t, int fd, const struct stat *st, uint64_t *ret_id);
+void node_let_go(struct node_table *t, uint64_t id);
+
 /*
  * node_unlinked: the last link of @fd's inode is gone: while the kernel still knows it, a duplicate of
  * @fd pins it; a slot that only the run remembered is freed. node_relinked takes that back.
@@ -100,6 +123,30 @@ struct node_open_state {
 int node_open_state_get(struct node_table *t, uint64_t id, struct node_open_state *ret_state);
 int node_open_state_set(struct node_table *t, uint64_t id, const struct node_open_state *state);
 uint64_t node_opens(const struct node_table *t);
+
+/* ---- for a successor (node_recover.c) ---- */
+
+/* node_adopt: the keeper held @fd (taken over) for @slot. */
+void node_adopt(struct node_table *t, uint32_t slot, int fd);
+
+/*
+ * node_take_back: what the record of a dead server's request counted is taken back, from the node table
+ * and from the record; not for a release. What then is in record->closing_id is the caller's to close.
+ */
+void node_take_back(struct node_table *t, struct ledger_record *rec);
+
+/*
+ * node_find_backing: for each backing id from @first on, @count of them, whether a slot has it. What has
+ * none was got by a server that died before it wrote it down.
+ */
+void node_find_backing(struct node_table *t, int32_t first, size_t count, bool *ret_used);
+
+/*
+ * node_drop_unknown: of the inodes without a link, those that the kernel does not know are let go: a
+ * FORGET that a dead server had read and not counted never comes again.
+ */
+void node_drop_unknown(struct node_table *t, bool (*is_known)(void *context, uint64_t id),
+		       void *context);
 
 /* node_count: slots in use. */
 uint32_t node_count(const struct node_table *t);

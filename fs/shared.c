@@ -10,7 +10,7 @@
 
 #include "fs/base/cleanup.h"
 
-enum { HEADER_BYTES = 128 * 1024, GROW_SLOTS = 8192 };
+enum { HEADER_BYTES = 512 * 1024, GROW_SLOTS = 8192 };
 
 _Static_assert(sizeof(struct shared_header) <= HEADER_BYTES, "the header outgrew its room");
 _Static_assert(sizeof(struct node_slot) == 112, "node_slot is part of the layout");

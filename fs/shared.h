@@ -5,8 +5,8 @@
 /*
  * shared: the memory that a keeper and its server share, and that outlives the server.
  *
- * One memfd: a header (INIT as received and answered, controls, progress, failures) and the slots of
- * the node table. The keeper holds the descriptor; it reads controls and progress and never follows
+ * One memfd: a header (INIT as received and answered, controls, progress, failures, the ledger of
+ * requests) and the slots of the node table. The keeper holds the descriptor; it reads controls and progress and never follows
  * what the server wrote beyond fixed-size fields. The server grows the slot area. Everything in here
  * is plain data of fixed size: no pointers, no locks (those are the server process's own).
  *
@@ -19,8 +19,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fs/ledger.h"
+
 #define SHARED_MAGIC 0x46534746u /* "FSGF" */
-#define SHARED_LAYOUT 1
+#define SHARED_LAYOUT 2
 
 #define SHARED_INIT_MAX 512	/* bytes of an INIT request or reply; the kernel's is 104 */
 #define SHARED_FAILURES_MAX 100 /* interface.md: at most 100 are listed */
@@ -38,6 +40,15 @@ enum overlay_state {
 	OVERLAY_VIRTUAL,
 };
 
+/* Whether another server can take over from one that died. */
+enum failover_state {
+	FAILOVER_UNKNOWN, /* INIT is not answered yet */
+	FAILOVER_READY,
+	FAILOVER_NO_HANDLE, /* file handles cannot be opened here (user namespaces) */
+	FAILOVER_NO_RESEND, /* the kernel cannot send requests again (before 6.9) */
+	FAILOVER_NO_CLONE,  /* the keeper cannot give another server the lower tree (before 6.15) */
+};
+
 enum node_flags {
 	NODE_USED = 1 << 0,
 	NODE_SETTLED =
@@ -51,6 +62,7 @@ enum node_flags {
 	NODE_KEYED = 1 << 6,	/* handle holds device and inode number, not a file handle */
 	NODE_UNLINKED = 1 << 7, /* the last link is gone; pinned until the kernel forgets it */
 	NODE_WRITER = 1 << 8,	/* was opened for writing, in passthrough or not */
+	NODE_HELD = 1 << 9,	/* the keeper holds a descriptor of it, for the next server */
 };
 
 /* One inode that the kernel knows, or that a run must remember. 112 bytes. */
@@ -69,6 +81,19 @@ struct node_slot {
 	unsigned char handle[NODE_HANDLE_MAX];
 };
 
+/*
+ * A change of one slot together with what the ledger says of it: while it is armed, what stood there
+ * before, to be put back by a successor. One, because the table has one lock.
+ */
+struct table_undo {
+	_Atomic uint32_t armed;
+	uint32_t slot;
+	uint32_t record; /* of ledger.active, + 1; 0: none */
+	uint32_t lookup_count, opened;
+	int32_t closing_id;
+	struct node_slot before;
+};
+
 struct shared_failure {
 	int32_t error;		    /* errno, positive */
 	uint32_t is_immutable;	    /* the file has the immutable or append-only attribute */
@@ -84,15 +109,21 @@ struct shared_header {
 	unsigned char init_request[SHARED_INIT_MAX], init_reply[SHARED_INIT_MAX];
 
 	/* Controls: written by the keeper. */
+	_Atomic uint32_t restarts; /* servers before this one */
+	_Atomic uint32_t swapped;  /* the overlay is off its target: the native tree is there */
+	uint32_t kill_opcode, kill_point; /* ledger_pass(), before the first server only */
 	_Atomic uint32_t paused;
 	_Atomic uint64_t converge_rate; /* files a second, 0: no limit */
 
 	/* Progress: written by the server. */
 	_Atomic uint32_t state; /* enum overlay_state */
 	_Atomic uint32_t
-		data_path_cached;   /* 1: file data goes through the page cache of the overlay */
-	_Atomic uint32_t walk_done; /* the walk reached the root */
-	_Atomic uint32_t run_over;  /* every file is shown as it is on disk */
+		data_path_cached;      /* 1: file data goes through the page cache of the overlay */
+	_Atomic uint32_t walk_done;    /* the walk reached the root */
+	_Atomic uint32_t run_over;     /* every file is shown as it is on disk */
+	_Atomic uint32_t run_recorded; /* and the finished run is durably on record */
+	_Atomic uint32_t failover;     /* enum failover_state */
+	_Atomic uint32_t kill_done;
 	_Atomic uint64_t seen, changed, correct, excluded, failed, total, rate;
 	_Atomic uint32_t text_seq; /* odd while the server writes reason or failures */
 	char reason[256];
@@ -102,8 +133,11 @@ struct shared_header {
 		[40]; /* "seconds.nanoseconds", "none": no birth times here; empty: not looked for */
 
 	/* The node table: owned by the server. */
-	uint32_t slot_count; /* slots in use or free, from index 0 */
-	uint32_t free_head;  /* 0: none */
+	uint32_t slot_count;  /* slots in use or free, from index 0 */
+	uint32_t free_head;   /* 0: none */
+	int32_t backing_last; /* the highest backing id that ever stood in a slot */
+	struct table_undo undo;
+	struct ledger ledger;
 };
 
 struct shared {

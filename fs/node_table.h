@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FS_NODE_TABLE_H
+#define FS_NODE_TABLE_H
+
+/*
+ * node_table: the inside of node.h, for node.c (what handlers ask), node_index.c (from handles to slots)
+ * and node_recover.c (what a successor does with a table that it finds). Nobody else includes it.
+ *
+ * Functions are called with the table's lock held, or before there is a second thread.
+ */
+
+#include "fs/node.h"
+
+enum { INODE_LOCKS = 256 };
+
+/* The run must remember these slots after the kernel forgot them. */
+#define NODE_REMEMBERED (NODE_SETTLED | NODE_MARKED)
+
+struct node_table {
+	struct shared *shared;
+	const struct tree *tree;
+	pthread_mutex_t lock; /* guards slots, index, pins and counts */
+
+	uint32_t *index; /* open addressing: slot numbers, 0: empty; a power of two long */
+	size_t index_size, index_used;
+	uint64_t index_seed[2];
+
+	int *pins; /* by slot: descriptor + 1, 0: none; address space for NODE_SLOTS_MAX */
+	struct node_keeper keeper;
+	uint32_t used;
+	_Atomic uint64_t opens;
+
+	pthread_mutex_t inode_locks[INODE_LOCKS];
+};
+
+static inline uint64_t node_id_of(const struct node_table *t, uint32_t slot)
+{
+	return (uint64_t)t->shared->slots[slot].generation << 32 | slot;
+}
+
+/* node_slot_check: the slot of a node id, or -ESTALE. */
+int node_slot_check(const struct node_table *t, uint64_t id, uint32_t *ret_slot);
+
+/* node_slot_new: a slot for @key, which has none; known to nobody yet. 0 or -errno. */
+int node_slot_new(struct node_table *t, const struct tree_key *key, uint64_t ino,
+		  uint32_t *ret_slot);
+
+/* node_slot_release: frees the slot when nobody needs it any more. */
+void node_slot_release(struct node_table *t, uint32_t slot);
+
+/* node_slot_hold: a duplicate of @fd pins the inode, here and at the keeper. 0 or -errno. */
+int node_slot_hold(struct node_table *t, uint32_t slot, int fd);
+int node_slot_pin(struct node_table *t, uint32_t slot, int fd);
+void node_slot_unpin(struct node_table *t, uint32_t slot);
+
+/*
+ * node_change_begin, node_change_end: around a change of counts in a slot and in the calling thread's
+ * ledger record: both happen, or after the server's death neither.
+ */
+void node_change_begin(struct node_table *t, uint32_t slot);
+void node_change_end(struct node_table *t);
+
+/* The index. Seeded: whoever chooses inode numbers must not choose the collisions too. */
+int node_index_resize(struct node_table *t, size_t size); /* 0 or -ENOMEM */
+void node_index_put(struct node_table *t, uint32_t slot);
+void node_index_remove(struct node_table *t, uint32_t slot);
+uint32_t node_index_find(const struct node_table *t, const struct tree_key *key); /* 0: none */
+uint64_t node_mix(uint64_t h);
+
+/* node_attach: brings the index, the free list and the sums in step with the slots. 0, -EPROTO, or -errno. */
+int node_attach(struct node_table *t, uint64_t root_exclude);
+
+#endif

@@ -64,6 +64,7 @@ MAIN_SRC := $(wildcard fs/main.c mountd/main.c mountd/ctl_main.c mountd/flex_mai
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 INTEG_SRC := $(wildcard tests/integ/test_*.c)
 HELPER_SRC := $(wildcard tests/helpers/*.c)
+BENCH_SRC := $(wildcard tests/bench/*.c)
 DIFFERENTIAL_SRC := $(wildcard tests/differential/*.c)
 
 objects = $(patsubst %.c,$(OBJ)/%.o,$(1))
@@ -97,6 +98,7 @@ ARCHIVES := $(ROOMS:%=$(OBJ)/lib%.a)
 UNIT_FILES := $(UNIT_SRC:tests/%.c=$(TESTBIN)/%)
 INTEG_FILES := $(INTEG_SRC:tests/%.c=$(TESTBIN)/%)
 HELPER_FILES := $(HELPER_SRC:tests/%.c=$(TESTBIN)/%)
+BENCH_FILES := $(BENCH_SRC:tests/%.c=$(TESTBIN)/%)
 DIFFERENTIAL_FILE := $(if $(DIFFERENTIAL_SRC),$(TESTBIN)/differential)
 INTEG_SCRIPTS := $(filter-out %.c,$(wildcard tests/integ/test_*))
 
@@ -149,7 +151,7 @@ LINK = $(CC) $(CFLAGS) $(SANITIZER) -pthread -pie -Wl,-z,relro,-z,now,-z,noexecs
 all: $(PROGRAM_FILES) ## compile the programs (default); runs nothing
 
 .PHONY: test-programs
-test-programs: all $(UNIT_FILES) $(INTEG_FILES) $(HELPER_FILES) $(DIFFERENTIAL_FILE) ## compile the tests and their helpers as well
+test-programs: all $(UNIT_FILES) $(INTEG_FILES) $(HELPER_FILES) $(BENCH_FILES) $(DIFFERENTIAL_FILE) ## compile the tests and their helpers as well
 
 run_tests = BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' FILTER='$(FILTER)' scripts/run-tests
 
@@ -172,6 +174,11 @@ demo: ## set up the machine, compile, show what it does
 	$(Q)$(BOOTSTRAP)
 	$(Q)+$(again) all
 	$(Q)BIN='$(abspath $(BIN))' scripts/demo
+
+.PHONY: bench bench-converge
+bench: bench-converge ## all benchmarks (as root), results as JSON in build/bench
+bench-converge: all $(HELPER_FILES) $(BENCH_FILES) ## the walk against chown -R and chmod -R (FILES= ROUNDS= TYPES="ext4 xfs")
+	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' tests/bench/bench_converge.sh
 
 .PHONY: check-layers check-format check-warnings
 check-layers: ## no include against the arrows between the rooms
@@ -230,7 +237,7 @@ $(OBJ)/lib$(1).a: $(call objects,$($(1)_SRC))
 endef
 $(foreach r,$(ROOMS),$(eval $(call archive_rule,$(r))))
 
-$(UNIT_FILES) $(INTEG_FILES) $(HELPER_FILES): $(TESTBIN)/%: $(OBJ)/tests/%.o $(ARCHIVES)
+$(UNIT_FILES) $(INTEG_FILES) $(HELPER_FILES) $(BENCH_FILES): $(TESTBIN)/%: $(OBJ)/tests/%.o $(ARCHIVES)
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $< $(ARCHIVES) $(TEST_LIBS)
@@ -243,4 +250,4 @@ $(DIFFERENTIAL_FILE): $(call objects,$(DIFFERENTIAL_SRC)) $(OBJ)/libbase.a
 
 .SECONDARY:
 -include $(patsubst %.c,$(OBJ)/%.d,$(BASE_SRC) $(OWNERSHIP_SRC) $(FS_SRC) $(STORE_SRC) $(PLUGINS_SRC) $(MOUNTD_SRC) \
-	$(UNIT_SRC) $(INTEG_SRC) $(HELPER_SRC) $(DIFFERENTIAL_SRC))
+	$(UNIT_SRC) $(INTEG_SRC) $(HELPER_SRC) $(BENCH_SRC) $(DIFFERENTIAL_SRC))

@@ -79,6 +79,11 @@ void node_change_end(struct node_table *t)
 	ledger_pass(POINT_COUNTED);
 }
 
+_Atomic uint32_t *node_ino_count(struct node_table *t, uint64_t ino)
+{
+	return &t->ino_counts[node_mix(ino) % INO_COUNTS];
+}
+
 int node_slot_new(struct node_table *t, const struct tree_key *key, uint64_t ino,
 		  uint32_t *ret_slot)
 {
@@ -113,6 +118,7 @@ int node_slot_new(struct node_table *t, const struct tree_key *key, uint64_t ino
 	atomic_signal_fence(memory_order_seq_cst);
 	s->flags = NODE_USED | (key->is_handle ? 0 : NODE_KEYED);
 	node_index_put(t, slot);
+	atomic_fetch_add(node_ino_count(t, ino), 1);
 	t->used++;
 	*ret_slot = slot;
 	return 0;
@@ -130,6 +136,7 @@ void node_slot_release(struct node_table *t, uint32_t slot)
 	if (s->nopen > 0 || (s->flags & NODE_REMEMBERED && !(s->flags & NODE_UNLINKED)))
 		return;
 	node_index_remove(t, slot);
+	atomic_fetch_sub(node_ino_count(t, s->ino), 1);
 	/* First the generation: a slot that is free never has an id that was given away. */
 	s->generation++;
 	atomic_signal_fence(memory_order_seq_cst);
@@ -306,6 +313,11 @@ int node_find(struct node_table *t, int fd, const struct stat *st, struct node_i
 		info_of(t, slot, ret_info);
 	pthread_mutex_unlock(&t->lock);
 	return slot != 0 ? 0 : -ENOENT;
+}
+
+bool node_may_have(struct node_table *t, uint64_t ino)
+{
+	return atomic_load(node_ino_count(t, ino)) > 0;
 }
 
 int node_open(struct node_table *t, uint64_t id, int *ret_fd, struct node_info *ret_info)

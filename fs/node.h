@@ -64,6 +64,13 @@ int node_get(struct node_table *t, uint64_t id, struct node_info *ret_info);
 /* node_find: the node of @fd when the table has one; -ENOENT. Counts nothing. */
 int node_find(struct node_table *t, int fd, const struct stat *st, struct node_info *ret_info);
 
+/*
+ * node_may_have: false when the table has no node with that inode number: cheaper than node_find by a
+ * file handle. True may be wrong. Without lock; what was put in before by who holds or held the inode's
+ * lock is seen.
+ */
+bool node_may_have(struct node_table *t, uint64_t ino);
+
 /* node_open: an O_PATH descriptor of the node, the caller's to close. -ESTALE: the file is gone. */
 int node_open(struct node_table *t, uint64_t id, int *ret_fd, struct node_info *ret_info);
 

@@ -71,6 +71,7 @@ static int adopt_slots(struct node_table *t)
 		}
 		s->flags &= ~(uint32_t)NODE_HELD;
 		node_index_put(t, slot);
+		atomic_fetch_add(node_ino_count(t, s->ino), 1);
 		t->used++;
 		t->opens += s->nopen;
 		/* Made or forgotten when the server died: nobody has heard of it, or not any more. */

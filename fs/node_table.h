@@ -11,7 +11,7 @@
 
 #include "fs/node.h"
 
-enum { INODE_LOCKS = 256 };
+enum { INODE_LOCKS = 256, INO_COUNTS = 1 << 16 };
 
 /* The run must remember these slots after the kernel forgot them. */
 #define NODE_REMEMBERED (NODE_SETTLED | NODE_MARKED)
@@ -29,6 +29,7 @@ struct node_table {
 	struct node_keeper keeper;
 	uint32_t used;
 	_Atomic uint64_t opens;
+	_Atomic uint32_t ino_counts[INO_COUNTS]; /* slots in use by a hash of their inode number */
 
 	pthread_mutex_t inode_locks[INODE_LOCKS];
 };
@@ -59,6 +60,9 @@ void node_slot_unpin(struct node_table *t, uint32_t slot);
  */
 void node_change_begin(struct node_table *t, uint32_t slot);
 void node_change_end(struct node_table *t);
+
+/* node_ino_count: the slots in use whose inode numbers hash like @ino: for node_may_have(). */
+_Atomic uint32_t *node_ino_count(struct node_table *t, uint64_t ino);
 
 /* The index. Seeded: whoever chooses inode numbers must not choose the collisions too. */
 int node_index_resize(struct node_table *t, size_t size); /* 0 or -ENOMEM */

@@ -143,6 +143,7 @@ static void make_named(fuse_req_t req, fuse_ino_t parent, const char *name, mode
 	AUTO_FD int dir_fd = -1;
 	AUTO_FD int fd = -1;
 	struct fuse_entry_param entry;
+	unsigned creation;
 	struct stat st;
 	int r = creation_begin(req, parent, name, &new);
 
@@ -152,7 +153,7 @@ static void make_named(fuse_req_t req, fuse_ino_t parent, const char *name, mode
 	}
 	dir_fd = new.dir_fd;
 	mode = allowed_mode(&new, mode);
-	run_creation_begin(&new.ov->run);
+	creation = run_creation_begin(&new.ov->run);
 	caller_enter(&new.caller, new.gid);
 	if (link_target)
 		r = symlinkat(link_target, dir_fd, name);
@@ -166,7 +167,7 @@ static void make_named(fuse_req_t req, fuse_ino_t parent, const char *name, mode
 		r = tree_pin(dir_fd, name, &fd, &st);
 	if (r == 0)
 		r = creation_finish(&new, fd, mode, &st, &entry);
-	run_creation_end(&new.ov->run);
+	run_creation_end(&new.ov->run, creation);
 	if (r < 0)
 		ops_reply_error(req, op, parent, r);
 	else
@@ -222,6 +223,7 @@ void ops_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode
 	AUTO_FD int dir_fd = -1;
 	AUTO_FD int file = -1;
 	struct fuse_entry_param entry;
+	unsigned creation;
 	struct stat st;
 	int r = creation_begin(req, parent, name, &new);
 
@@ -231,7 +233,7 @@ void ops_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode
 	}
 	dir_fd = new.dir_fd;
 	mode = allowed_mode(&new, S_IFREG | (mode & 07777));
-	run_creation_begin(&new.ov->run);
+	creation = run_creation_begin(&new.ov->run);
 	caller_enter(&new.caller, new.gid);
 	file = openat(dir_fd, name,
 		      (fi->flags & CREATE_FLAGS) | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
@@ -248,7 +250,7 @@ void ops_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode
 		r = tree_stat(file, &st);
 	if (r == 0)
 		r = creation_finish(&new, file, mode, &st, &entry);
-	run_creation_end(&new.ov->run);
+	run_creation_end(&new.ov->run, creation);
 	if (r < 0)
 		ops_reply_error(req, "create", parent, r);
 	else

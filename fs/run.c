@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/run.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -103,17 +104,6 @@ static int begin(struct run *run)
 	return 0;
 }
 
-/* Users who create without pause must not hold the walker up for ever. */
-static void init_creating(pthread_rwlock_t *ret_lock)
-{
-	pthread_rwlockattr_t attr;
-
-	pthread_rwlockattr_init(&attr);
-	pthread_rwlockattr_setkind_np(&attr, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
-	pthread_rwlock_init(ret_lock, &attr);
-	pthread_rwlockattr_destroy(&attr);
-}
-
 int run_start(struct run *ret_run, const struct overlay_options *options, struct shared *shared,
 	      const struct tree *tree, struct node_table *nodes)
 {
@@ -144,24 +134,49 @@ int run_start(struct run *ret_run, const struct overlay_options *options, struct
 			return r;
 	}
 	*ret_run = run;
-	init_creating(&ret_run->creating);
+	pthread_mutex_init(&ret_run->creating.lock, NULL);
+	pthread_cond_init(&ret_run->creating.ended, NULL);
 	return 0;
 }
 
-void run_creation_begin(struct run *run)
+unsigned run_creation_begin(struct run *run)
 {
-	pthread_rwlock_rdlock(&run->creating);
+	unsigned at = 0;
+
+	pthread_mutex_lock(&run->creating.lock);
+	atomic_fetch_add(&run->creating.count, 1);
+	while (run->creating.numbers[at] != 0) {
+		at++;
+		assert(at < RUN_CREATIONS_MAX);
+	}
+	run->creating.numbers[at] = ++run->creating.begun;
+	pthread_mutex_unlock(&run->creating.lock);
+	return at;
 }
 
-void run_creation_end(struct run *run)
+void run_creation_end(struct run *run, unsigned creation)
 {
-	pthread_rwlock_unlock(&run->creating);
+	pthread_mutex_lock(&run->creating.lock);
+	run->creating.numbers[creation] = 0;
+	atomic_fetch_sub(&run->creating.count, 1);
+	pthread_cond_broadcast(&run->creating.ended);
+	pthread_mutex_unlock(&run->creating.lock);
 }
 
 void run_creation_wait(struct run *run)
 {
-	pthread_rwlock_wrlock(&run->creating);
-	pthread_rwlock_unlock(&run->creating);
+	uint64_t last;
+
+	/* Whoever made what the walker has seen had counted itself before. */
+	if (atomic_load(&run->creating.count) == 0)
+		return;
+	pthread_mutex_lock(&run->creating.lock);
+	last = run->creating.begun;
+	for (unsigned at = 0; at < RUN_CREATIONS_MAX; at++) {
+		while (run->creating.numbers[at] != 0 && run->creating.numbers[at] <= last)
+			pthread_cond_wait(&run->creating.ended, &run->creating.lock);
+	}
+	pthread_mutex_unlock(&run->creating.lock);
 }
 
 bool run_is_over(const struct run *run)
@@ -288,12 +303,11 @@ static int settle_changed(struct run *run, struct node_info *io_node, int fd, st
 
 int run_settle_changed(struct run *run, struct node_info *io_node, int fd, struct stat *io_st)
 {
-	int r;
-
 	/* A run that finishes waits for this: a mark that nobody knows of would stay for ever. */
-	run_creation_begin(run);
-	r = settle_changed(run, io_node, fd, io_st);
-	run_creation_end(run);
+	unsigned creation = run_creation_begin(run);
+	int r = settle_changed(run, io_node, fd, io_st);
+
+	run_creation_end(run, creation);
 	return r;
 }
 

@@ -17,6 +17,8 @@
  * acted upon.
  */
 
+#include <pthread.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -26,6 +28,8 @@
 
 #define RUN_MARK "trusted.fsgroupfs.settled"
 #define RUN_MARK_PREFIX "trusted.fsgroupfs." /* names of ours: hidden in the view */
+
+enum { RUN_CREATIONS_MAX = 128 }; /* at once: more than a server has threads */
 
 struct run {
 	const struct overlay_options *options; /* borrowed */
@@ -37,7 +41,13 @@ struct run {
 	struct timespec epoch; /* of the file system's clock; all zero: unknown */
 	int journal_fd;	       /* borrowed; -1: none */
 	pthread_mutex_t journal_lock;
-	pthread_rwlock_t creating; /* see run_creation_begin */
+	struct { /* see run_creation_begin */
+		pthread_mutex_t lock;
+		pthread_cond_t ended;
+		atomic_uint count;
+		uint64_t begun;			     /* guarded by lock, like the numbers below */
+		uint64_t numbers[RUN_CREATIONS_MAX]; /* of those under way, 0: free */
+	} creating;
 };
 
 /*
@@ -63,12 +73,12 @@ void run_show(struct run *run, const struct node_info *node, int fd, struct stat
 
 /*
  * run_creation_begin, run_creation_end: around making an object and run_settle_created(): between the
- * two it is on disk and not yet known to be settled. run_creation_wait: returns when every creation that
- * had begun before is settled; called without inode locks, by the walker, which must not take for
- * pending what a user is just making.
+ * two it is on disk and not yet known to be settled. What begin returned is for end. run_creation_wait:
+ * returns when every creation that had begun before is settled; called without inode locks, by the
+ * walker, which must not take for pending what a user is just making. It holds no creation up.
  */
-void run_creation_begin(struct run *run);
-void run_creation_end(struct run *run);
+unsigned run_creation_begin(struct run *run);
+void run_creation_end(struct run *run, unsigned creation);
 void run_creation_wait(struct run *run);
 
 /* run_settle_created: @fd was just made through the overlay. */

@@ -70,6 +70,7 @@ static const int allowed_calls[] = {
 	SCMP_SYS(utimensat), SCMP_SYS(getxattr), SCMP_SYS(setxattr), SCMP_SYS(listxattr),
 	SCMP_SYS(removexattr), SCMP_SYS(fsync), SCMP_SYS(fdatasync), SCMP_SYS(fallocate),
 	SCMP_SYS(copy_file_range), 452 /* fchmodat2, newer than libseccomp 2.5 */,
+	465 /* listxattrat */,
 	/* the caller's identity */
 	SCMP_SYS(setfsuid), SCMP_SYS(setfsgid), SCMP_SYS(umask),
 	/* memory, threads, time, the end */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 #include <sys/vfs.h>
 
@@ -39,6 +40,25 @@ static bool probe_handles(const struct tree *t)
 	return fd >= 0;
 }
 
+/* listxattrat(2), since Linux 6.13; the same number on every architecture. */
+static long list_xattrs_at(int dir_fd, const char *name)
+{
+	static const long listxattrat = 465;
+
+	return syscall(listxattrat, dir_fd, name, AT_SYMLINK_NOFOLLOW, NULL, (size_t)0);
+}
+
+/*
+ * The file systems that got FS_MGTIME in the version that got listxattrat(2): no name is changed there
+ * after a look at its directory's ctime without changing that.
+ */
+static bool has_fine_times(int dir_fd, __fsword_t type)
+{
+	return (type == EXT4_SUPER_MAGIC || type == XFS_SUPER_MAGIC || type == BTRFS_SUPER_MAGIC ||
+		type == TMPFS_MAGIC) &&
+	       list_xattrs_at(dir_fd, ".") >= 0;
+}
+
 int tree_init(int root_fd, struct tree *ret_tree)
 {
 	struct tree t = { .root_fd = root_fd, .mount_fd = -1 };
@@ -57,6 +77,7 @@ int tree_init(int root_fd, struct tree *ret_tree)
 	if (fstatfs(t.mount_fd, &fs) == 0) {
 		t.lists_trusted = fs.f_type == BTRFS_SUPER_MAGIC;
 		t.is_tmpfs = fs.f_type == TMPFS_MAGIC;
+		t.has_fine_times = has_fine_times(t.mount_fd, fs.f_type);
 		t.is_xfs = fs.f_type == XFS_SUPER_MAGIC;
 	}
 	t.has_btime = tree_btime(root_fd, &btime) == 0;
@@ -99,7 +120,7 @@ int tree_pin(int dir_fd, const char *name, int *ret_fd, struct stat *ret_st)
 
 	if (fd < 0)
 		return -errno;
-	r = tree_stat(fd, ret_st);
+	r = ret_st ? tree_stat(fd, ret_st) : 0;
 	if (r < 0)
 		return r;
 	*ret_fd = take_fd(&fd);
@@ -116,6 +137,19 @@ int tree_stat(int fd, struct stat *ret_st)
 int tree_stat_entry(int dir_fd, const char *name, struct stat *ret_st)
 {
 	return fstatat(dir_fd, name, ret_st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+bool tree_has_no_xattr(int fd)
+{
+	char path[TREE_FD_PATH_MAX];
+	ssize_t len = listxattr(tree_fd_path(fd, path), NULL, 0);
+
+	return len == 0 || (len < 0 && errno == EOPNOTSUPP);
+}
+
+bool tree_entry_has_no_xattr(int dir_fd, const char *name)
+{
+	return list_xattrs_at(dir_fd, name) == 0;
 }
 
 int tree_btime(int fd, struct timespec *ret_btime)

@@ -34,6 +34,7 @@ struct tree {
 	bool has_btime;
 	bool lists_trusted; /* trusted xattrs are listed for everybody */
 	bool is_tmpfs;
+	bool has_fine_times; /* a change after a look at ctime always shows in ctime (Linux 6.13) */
 	bool is_xfs; /* shows ACLs as trusted.SGI_ACL_FILE too */
 };
 
@@ -61,12 +62,19 @@ int tree_name_check(const char *name);
 /* tree_fd_path: a path that leads to what @fd is open on, whatever its type, without following it. */
 const char *tree_fd_path(int fd, char ret_path[TREE_FD_PATH_MAX]);
 
-/* tree_pin: an O_PATH descriptor of the entry @name, never following it, and its attributes. */
+/* tree_pin: an O_PATH descriptor of the entry @name, never following it, and its attributes unless NULL. */
 int tree_pin(int dir_fd, const char *name, int *ret_fd, struct stat *ret_st);
 int tree_stat(int fd, struct stat *ret_st);
 
 /* tree_stat_entry: the attributes of the entry @name, never following it; only to look: it may change. */
 int tree_stat_entry(int dir_fd, const char *name, struct stat *ret_st);
+
+/*
+ * tree_has_no_xattr: whether the file has no extended attribute at all that we may list; no when it is
+ * unknown. tree_entry_has_no_xattr: the same by name, which costs half; only to look: the name may change.
+ */
+bool tree_has_no_xattr(int fd);
+bool tree_entry_has_no_xattr(int dir_fd, const char *name);
 
 /* tree_btime: -ENODATA where the file system has no birth times. */
 int tree_btime(int fd, struct timespec *ret_btime);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/walk.h"
 
-#include <assert.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -13,11 +13,21 @@
 
 #include "fs/base/cleanup.h"
 
+/* Directories this deep keep descriptor and entries while their thread is below; deeper ones read again. */
+enum { DEPTH_KEPT = 16 };
+
 enum {
-	ENTRIES_BYTES = 32 * 1024,
-	DEPTH_WITH_BUFFER =
-		64, /* deeper directories read their entries again when the walk returns */
+	ENTRIES_BYTES = 64 * 1024,
+	ENTRIES_BYTES_DEEP = 4 * 1024,
+	ENTRIES_MAX = ENTRIES_BYTES / 24, /* offsetof(name) + 1, in steps of 8 */
 	THREADS_MAX = 8,
+};
+
+/* A piece of a directory's listing, and the order in which its entries are visited. */
+struct listing {
+	uint32_t count, at;
+	uint16_t order[ENTRIES_MAX]; /* places in bytes, in units of 8 */
+	char bytes[ENTRIES_BYTES] __attribute__((aligned(8)));
 };
 
 struct walk_dir {
@@ -27,13 +37,11 @@ struct walk_dir {
 	atomic_uint pending; /* its own listing, and its subdirectories that are not left yet */
 	unsigned depth;
 	uint64_t state;
-	struct stat st;
 	struct tree_key key;
-	int fd; /* O_RDONLY; -1 while it is not the thread's deepest and its handle can be opened */
-	off_t cookie;  /* where the next entries are read */
-	char *entries; /* ENTRIES_BYTES, or NULL */
-	ssize_t filled, at;
-	char name[]; /* in its parent; "" for the first */
+	int fd;	      /* O_RDONLY; -1 where it is suspended, and its handle can be opened */
+	off_t cookie; /* where the next entries are read */
+	struct listing *listing; /* or NULL */
+	char name[];		 /* in its parent; "" for the first */
 };
 
 struct walk {
@@ -96,7 +104,7 @@ static void dir_free(struct walk *w, struct walk_dir *dir)
 	if (dir->all_next)
 		dir->all_next->all_prev = dir->all_prev;
 	pthread_mutex_unlock(&w->lock);
-	free(dir->entries);
+	free(dir->listing);
 	cleanup_fd(&dir->fd);
 	free(dir);
 }
@@ -112,27 +120,28 @@ static int open_listing(int fd, int *ret_fd)
 	return r;
 }
 
-static int dir_new(struct walk *w, struct walk_dir *parent, int fd, const struct stat *st,
-		   const char *name, uint64_t state, struct walk_dir **ret_dir)
+/* @io_fd: open for reading, taken over on success. */
+static int dir_new(struct walk *w, struct walk_dir *parent, int *io_fd, const char *name,
+		   uint64_t state, struct walk_dir **ret_dir)
 {
-	struct walk_dir *dir = calloc(1, sizeof(*dir) + strlen(name) + 1);
-	int r;
+	struct walk_dir *dir;
+	struct tree_key key;
+	struct stat st;
+	int r = tree_stat(*io_fd, &st);
 
+	if (r == 0)
+		r = tree_key_get(w->tree, *io_fd, &st, &key);
+	if (r < 0)
+		return r;
+	dir = calloc(1, sizeof(*dir) + strlen(name) + 1);
 	if (!dir)
 		return -ENOMEM;
-	dir->fd = -1;
-	r = tree_key_get(w->tree, fd, st, &dir->key);
-	if (r == 0)
-		r = open_listing(fd, &dir->fd);
-	if (r < 0) {
-		free(dir);
-		return r;
-	}
 	dir->parent = parent;
 	dir->pending = 1;
 	dir->depth = parent ? parent->depth + 1 : 0;
 	dir->state = state;
-	dir->st = *st;
+	dir->key = key;
+	dir->fd = take_fd(io_fd);
 	strcpy(dir->name, name);
 	pthread_mutex_lock(&w->lock);
 	dir->all_next = w->all;
@@ -144,16 +153,13 @@ static int dir_new(struct walk *w, struct walk_dir *parent, int fd, const struct
 	return 0;
 }
 
-/* What a directory need not hold while its thread is somewhere below. */
+/* What a directory need not hold while nobody reads it. */
 static void dir_suspend(struct walk_dir *dir)
 {
 	if (dir->key.is_handle)
 		cleanup_fd(&dir->fd);
-	if (dir->depth >= DEPTH_WITH_BUFFER) {
-		free(dir->entries);
-		dir->entries = NULL;
-		dir->filled = dir->at = 0;
-	}
+	free(dir->listing);
+	dir->listing = NULL;
 }
 
 static int dir_open(struct walk *w, struct walk_dir *dir)
@@ -167,33 +173,68 @@ static int dir_open(struct walk *w, struct walk_dir *dir)
 	return r < 0 ? r : open_listing(fd, &dir->fd);
 }
 
+static struct tree_entry *entry_at(const struct listing *l, uint16_t place)
+{
+	return (struct tree_entry *)(l->bytes + 8 * (size_t)place);
+}
+
+static int compare_inodes(const void *a, const void *b, void *context)
+{
+	ino64_t x = entry_at(context, *(const uint16_t *)a)->ino;
+	ino64_t y = entry_at(context, *(const uint16_t *)b)->ino;
+
+	return x < y ? -1 : x > y;
+}
+
+/* Reads the next piece: 1, 0 at the directory's end, or -errno. */
+static int dir_read(struct walk_dir *dir)
+{
+	bool is_kept = dir->depth < DEPTH_KEPT;
+	struct listing *l = dir->listing;
+	bool is_sorted = true;
+	ino64_t last = 0;
+	ssize_t n;
+
+	if (!l)
+		dir->listing = l = malloc(sizeof(*l));
+	if (!l)
+		return -ENOMEM;
+	l->count = l->at = 0;
+	if (lseek(dir->fd, dir->cookie, SEEK_SET) < 0)
+		return -errno;
+	n = tree_read_entries(dir->fd, l->bytes, is_kept ? ENTRIES_BYTES : ENTRIES_BYTES_DEEP);
+	if (n <= 0)
+		return (int)n;
+	for (ssize_t at = 0; at < n && l->count < ENTRIES_MAX;) {
+		const struct tree_entry *entry = entry_at(l, (uint16_t)(at / 8));
+
+		is_sorted = is_sorted && entry->ino >= last;
+		last = entry->ino;
+		l->order[l->count++] = (uint16_t)(at / 8);
+		at += entry->reclen;
+		dir->cookie = entry->next;
+	}
+	/* Where the piece is read again, from an entry's own cookie on, it must come in its order. */
+	if (is_kept && !is_sorted)
+		qsort_r(l->order, l->count, sizeof(l->order[0]), compare_inodes, l);
+	return 1;
+}
+
 /* The next entry of the directory: 1, 0 at its end, or -errno. */
 static int dir_next(struct walk *w, struct walk_dir *dir, struct tree_entry **ret_entry)
 {
-	int r = dir_open(w, dir);
+	struct listing *l = dir->listing;
 
-	if (r < 0)
-		return r;
-	if (dir->at >= dir->filled) {
-		if (!dir->entries)
-			dir->entries = malloc(ENTRIES_BYTES);
-		if (!dir->entries)
-			return -ENOMEM;
-		if (lseek(dir->fd, dir->cookie, SEEK_SET) < 0)
-			return -errno;
-		dir->filled = tree_read_entries(dir->fd, dir->entries, ENTRIES_BYTES);
-		dir->at = 0;
-		if (dir->filled < 0) {
-			r = (int)dir->filled;
-			dir->filled = 0;
+	if (!l || l->at >= l->count) {
+		int r = dir_open(w, dir);
+
+		if (r == 0)
+			r = dir_read(dir);
+		if (r <= 0)
 			return r;
-		}
-		if (dir->filled == 0)
-			return 0;
+		l = dir->listing;
 	}
-	*ret_entry = (struct tree_entry *)(dir->entries + dir->at);
-	dir->at += (*ret_entry)->reclen;
-	dir->cookie = (*ret_entry)->next;
+	*ret_entry = entry_at(l, l->order[l->at++]);
 	return 1;
 }
 
@@ -234,7 +275,6 @@ static bool give_away(struct walk *w, struct walk_dir *dir)
 {
 	if (atomic_load(&w->idle) <= atomic_load(&w->queued))
 		return false;
-	dir_suspend(dir);
 	pthread_mutex_lock(&w->lock);
 	dir->next = w->queue;
 	w->queue = dir;
@@ -271,46 +311,71 @@ static void end(struct walk *w)
 	pthread_mutex_unlock(&w->lock);
 }
 
+/* Opens the entry @name: -ENOTDIR when it is no directory (any more). */
+static int open_entry(int dir_fd, const char *name, int *ret_fd)
+{
+	const int flags = O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+	int fd = openat(dir_fd, name, flags | O_NOATIME);
+
+	if (fd < 0 && errno == EPERM)
+		fd = openat(dir_fd, name, flags);
+	if (fd < 0)
+		/* A symbolic link. */
+		return errno == ELOOP ? -ENOTDIR : -errno;
+	*ret_fd = fd;
+	return 0;
+}
+
+/* The type of an entry whose listing does not say it. */
+static unsigned char look_up_type(int dir_fd, const char *name)
+{
+	struct stat st;
+
+	return tree_stat_entry(dir_fd, name, &st) == 0 && S_ISDIR(st.st_mode) ? DT_DIR : DT_UNKNOWN;
+}
+
 /*
  * One entry of the deepest directory of this thread. A subdirectory becomes the deepest, or goes to
  * another thread. Returns the deepest.
  */
-static struct walk_dir *visit(struct walk *w, struct walk_dir *dir, const char *name)
+static struct walk_dir *visit(struct walk *w, struct walk_dir *dir, struct tree_entry *entry)
 {
 	const struct walk_hooks *hooks = w->hooks;
 	struct walk_dir *child = NULL;
 	AUTO_FD int fd = -1;
 	uint64_t state = 0;
-	struct stat st;
 	int r;
 
-	if (!tree_name_is_valid(name))
+	if (!tree_name_is_valid(entry->name))
 		return dir;
-	r = tree_stat_entry(dir->fd, name, &st);
-	if (r == 0 && !S_ISDIR(st.st_mode)) {
-		hooks->file(hooks->context, dir, dir->fd, name, &st);
+	if (entry->type == DT_UNKNOWN)
+		entry->type = look_up_type(dir->fd, entry->name);
+	if (entry->type != DT_DIR && hooks->file(hooks->context, dir, dir->fd, entry))
 		return dir;
+	if (!hooks->enter(hooks->context, dir, entry->name, &state))
+		return dir;
+	r = open_entry(dir->fd, entry->name, &fd);
+	if (r == -ENOTDIR) {
+		/* Replaced since it was listed; who replaces it again and again is not followed. */
+		entry->type = DT_UNKNOWN;
+		if (hooks->file(hooks->context, dir, dir->fd, entry))
+			return dir;
+		r = -EAGAIN;
 	}
-	if (r == 0 && !hooks->enter(hooks->context, dir, dir->fd, name, &st, &state))
-		return dir;
 	if (r == 0)
-		r = tree_pin(dir->fd, name, &fd, &st);
-	if (r == 0 && !S_ISDIR(st.st_mode)) {
-		/* Replaced between two looks. */
-		hooks->file(hooks->context, dir, dir->fd, name, &st);
-		return dir;
-	}
-	if (r == 0)
-		r = dir_new(w, dir, fd, &st, name, state, &child);
+		r = dir_new(w, dir, &fd, entry->name, state, &child);
 	if (r < 0) {
 		if (r != -ENOENT && r != -ESTALE)
-			hooks->failed(hooks->context, dir, name, -r);
+			hooks->failed(hooks->context, dir, entry->name, -r);
 		return dir;
 	}
 	atomic_fetch_add(&dir->pending, 1);
 	if (give_away(w, child))
 		return dir;
-	dir_suspend(dir);
+	if (dir->depth >= DEPTH_KEPT) {
+		dir->cookie = entry->next;
+		dir_suspend(dir);
+	}
 	child->next = dir;
 	return child;
 }
@@ -324,7 +389,6 @@ static void *work(void *argument)
 		dir->next = NULL;
 		while (dir) {
 			struct tree_entry *entry = NULL;
-			char name[TREE_NAME_MAX + 1];
 			struct walk_dir *above;
 			int r;
 
@@ -336,9 +400,7 @@ static void *work(void *argument)
 			}
 			r = dir_next(w, dir, &entry);
 			if (r > 0) {
-				/* The entry lies in a buffer that visiting may free. */
-				snprintf(name, sizeof(name), "%s", entry->name);
-				dir = visit(w, dir, name);
+				dir = visit(w, dir, entry);
 				continue;
 			}
 			if (r < 0 && r != -ESTALE && r != -ENOENT)
@@ -361,13 +423,13 @@ int walk_tree(const struct tree *tree, int fd, uint64_t state, unsigned threads,
 	pthread_t helpers[THREADS_MAX];
 	unsigned started = 0;
 	struct walk_dir *first;
-	struct stat st;
-	int r = tree_stat(fd, &st);
+	AUTO_FD int listing_fd = -1;
+	int r = open_listing(fd, &listing_fd);
 
 	pthread_mutex_init(&w.lock, NULL);
 	pthread_cond_init(&w.changed, NULL);
 	if (r == 0)
-		r = dir_new(&w, NULL, fd, &st, "", state, &first);
+		r = dir_new(&w, NULL, &listing_fd, "", state, &first);
 	if (r < 0)
 		return r;
 	w.queue = first;

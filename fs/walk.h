@@ -9,8 +9,9 @@
  * A thread goes depth first and gives a subdirectory away where another thread has nothing to do. A
  * directory is left when its entries are visited and all its subdirectories are left, by whoever leaves
  * the last of these. Descriptors and handles only; a name that a reader of the directory saw is resolved
- * once. Memory is bounded by depth times threads, whatever the number of files; where file handles can
- * be opened so are descriptors.
+ * once. Of each piece of a directory that is read, entries come by inode number: the order in which most
+ * file systems have them on disk. Memory is bounded by depth times threads, whatever the number of files;
+ * where file handles can be opened so are descriptors.
  *
  * Knows the tree; does not know what the walk is for: that is the hooks'. They run in any of the walk's
  * threads, at the same time.
@@ -28,15 +29,19 @@ struct walk_dir; /* a directory that the walk is in */
 struct walk_hooks {
 	/* Before each entry; may block; false ends the walk. */
 	bool (*go_on)(void *context);
-	/* An entry that is no directory. @dir_fd is the directory's, for this call. */
-	void (*file)(void *context, const struct walk_dir *dir, int dir_fd, const char *name,
-		     const struct stat *st);
+	/*
+	 * An entry that is no directory, says the listing: nobody has looked at it yet. @dir_fd is the
+	 * directory's; it and @entry are for this call. False: it is a directory after all, and the walk
+	 * goes on as with any other.
+	 */
+	bool (*file)(void *context, const struct walk_dir *dir, int dir_fd,
+		     const struct tree_entry *entry);
 	/*
 	 * A subdirectory; true: the walk goes into it, with *ret_state for what lies below. False: what
 	 * is to be done with it is done, by this call.
 	 */
-	bool (*enter)(void *context, const struct walk_dir *dir, int dir_fd, const char *name,
-		      const struct stat *st, uint64_t *ret_state);
+	bool (*enter)(void *context, const struct walk_dir *dir, const char *name,
+		      uint64_t *ret_state);
 	/* A directory whose children are all done; also the first one. */
 	void (*leave)(void *context, const struct walk_dir *dir, int fd, const struct stat *st);
 	/* An entry, or with name "" the directory itself, that cannot be read: errno, positive. */

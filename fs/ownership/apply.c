@@ -43,27 +43,67 @@ static int change_mode(int fd, const char *path, mode_t mode)
 	return chmod(path, mode) < 0 ? -errno : 0;
 }
 
+/*
+ * After set-ID bits were put back: somebody may have written between the look before and that, when
+ * there were no bits that his write could have taken. Who writes later takes them himself.
+ */
+static int recheck_set_ids(int fd, const char *path, const struct stat *before, mode_t mode)
+{
+	const mode_t set_ids = S_ISUID | S_ISGID;
+	struct stat now;
+
+	if (!S_ISREG(before->st_mode) || !(mode & set_ids))
+		return 0;
+	if (fstatat(fd, "", &now, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (is_unchanged(before, &now))
+		return 0;
+	return change_mode(fd, path, now.st_mode & 07777 & ~set_ids);
+}
+
+/* A write takes the capability as it takes set-ID bits. */
+static int restore_capability(int fd, const char *path, const struct stat *before,
+			      const char *capability, size_t len)
+{
+	struct stat now;
+
+	if (setxattr(path, CAPABILITY_XATTR, capability, len, 0) < 0)
+		return -errno;
+	if (fstatat(fd, "", &now, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (!is_unchanged(before, &now) && removexattr(path, CAPABILITY_XATTR) < 0 &&
+	    errno != ENODATA)
+		return -errno;
+	return 0;
+}
+
 int apply_entry(int fd, const char *fd_dir, const struct ownership_rule *rule, struct stat *ret_st)
 {
-	struct stat before, now, shown;
+	struct stat before;
+
+	if (fstatat(fd, "", &before, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	return apply_seen(fd, fd_dir, rule, &before, false, ret_st);
+}
+
+int apply_seen(int fd, const char *fd_dir, const struct ownership_rule *rule,
+	       const struct stat *before, bool has_no_xattr, struct stat *ret_st)
+{
+	struct stat now = *before, shown = *before;
 	char capability[CAPABILITY_MAX];
 	ssize_t capability_len = -1;
 	char path[64];
 
-	if (fstatat(fd, "", &before, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
-		return -errno;
-	now = before;
-	shown = before;
 	present(rule, &shown);
-	if (shown.st_gid == before.st_gid && shown.st_mode == before.st_mode) {
+	if (shown.st_gid == before->st_gid && shown.st_mode == before->st_mode) {
 		if (ret_st)
-			*ret_st = before;
+			*ret_st = *before;
 		return APPLY_RIGHT;
 	}
 
 	snprintf(path, sizeof(path), "%s/%d", fd_dir, fd);
-	if (shown.st_gid != before.st_gid) {
-		if (!S_ISDIR(before.st_mode) && !S_ISLNK(before.st_mode)) {
+	if (shown.st_gid != before->st_gid) {
+		if (!has_no_xattr && !S_ISDIR(before->st_mode) && !S_ISLNK(before->st_mode)) {
 			capability_len =
 				getxattr(path, CAPABILITY_XATTR, capability, sizeof(capability));
 			if (capability_len < 0 && errno != ENODATA && errno != EOPNOTSUPP)
@@ -73,20 +113,25 @@ int apply_entry(int fd, const char *fd_dir, const struct ownership_rule *rule, s
 		    0)
 			return -errno;
 		/* Only set-ID bits and capabilities go with the group; without any the mode is still known. */
-		if ((before.st_mode & (S_ISUID | S_ISGID) || capability_len > 0) &&
+		if ((before->st_mode & (S_ISUID | S_ISGID) || capability_len > 0) &&
 		    fstatat(fd, "", &now, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 			return -errno;
 	}
-	shown.st_mode = mode_to_restore(&before, &now, shown.st_mode);
+	shown.st_mode = mode_to_restore(before, &now, shown.st_mode);
 	if (shown.st_mode != now.st_mode) {
 		int r = change_mode(fd, path, shown.st_mode & 07777);
+
+		if (r == 0)
+			r = recheck_set_ids(fd, path, before, shown.st_mode);
+		if (r < 0)
+			return r;
+	}
+	if (capability_len > 0 && is_unchanged(before, &now)) {
+		int r = restore_capability(fd, path, before, capability, (size_t)capability_len);
 
 		if (r < 0)
 			return r;
 	}
-	if (capability_len > 0 && is_unchanged(&before, &now) &&
-	    setxattr(path, CAPABILITY_XATTR, capability, (size_t)capability_len, 0) < 0)
-		return -errno;
 	if (ret_st && fstatat(fd, "", ret_st, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	return APPLY_CHANGED;

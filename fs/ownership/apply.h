@@ -24,8 +24,8 @@ enum apply_result { APPLY_RIGHT = 0, APPLY_CHANGED = 1 };
  * @ret_st: the file as it is afterwards; may be NULL
  *
  * What is right is not written at all: its ctime stays. A file capability is put back after the group
- * change that drops it; set-ID bits are put back only if the file did not change in between, so that
- * bits which a writer lost are never resurrected.
+ * change that drops it; set-ID bits are put back only if the file did not change in between, and taken
+ * away again if it did while they were put back, so that bits which a writer lost do not come back.
  *
  * Blocks on the file system only. Returns APPLY_RIGHT, APPLY_CHANGED, or -errno of the first step
  * that failed (-EPERM immutable or append-only, -EROFS, -EINVAL a gid that the file system cannot
@@ -33,5 +33,13 @@ enum apply_result { APPLY_RIGHT = 0, APPLY_CHANGED = 1 };
  * which the next call finishes.
  */
 int apply_entry(int fd, const char *fd_dir, const struct ownership_rule *rule, struct stat *ret_st);
+
+/*
+ * apply_seen: the same for a caller who has just looked.
+ * @before:       the file's attributes
+ * @has_no_xattr: it has no extended attribute, so no capability; false: not known
+ */
+int apply_seen(int fd, const char *fd_dir, const struct ownership_rule *rule,
+	       const struct stat *before, bool has_no_xattr, struct stat *ret_st);
 
 #endif

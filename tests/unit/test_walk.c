@@ -117,19 +117,21 @@ static bool go_on(void *context)
 	return may;
 }
 
-static void file(void *context, const struct walk_dir *dir, int dir_fd, const char *name,
-		 const struct stat *st)
+static bool file(void *context, const struct walk_dir *dir, int dir_fd,
+		 const struct tree_entry *entry)
 {
-	(void)dir_fd;
-	assert_true(S_ISREG(st->st_mode));
-	note(context, dir, name, false);
+	struct stat st;
+
+	assert_return_code(tree_stat_entry(dir_fd, entry->name, &st), 0);
+	assert_true(S_ISREG(st.st_mode));
+	note(context, dir, entry->name, false);
+	return true;
 }
 
 /* The state is the depth; directories called "no" are not entered. */
-static bool enter(void *context, const struct walk_dir *dir, int dir_fd, const char *name,
-		  const struct stat *st, uint64_t *ret_state)
+static bool enter(void *context, const struct walk_dir *dir, const char *name, uint64_t *ret_state)
 {
-	(void)context, (void)dir_fd, (void)st;
+	(void)context;
 	*ret_state = walk_state(dir) + 1;
 	return strcmp(name, "no") != 0;
 }

@@ -123,9 +123,10 @@ static bool needs_set_up(struct flow *flow)
 /* ---- the flow ---- */
 
 /* What becomes of the gid where set_up did not run. */
-static enum ownership_outcome outcome_of(const struct volume_plugin *plugin)
+static enum ownership_outcome outcome_of(const struct volume_plugin *plugin,
+					 const struct volume_builder *b)
 {
-	if (!plugin->attributes.manages_ownership)
+	if (plugin->manages ? !plugin->manages(b) : !plugin->attributes.manages_ownership)
 		return OWNERSHIP_IGNORED;
 	/* What the plugin alone writes carries its final ownership from birth. */
 	return plugin->attributes.is_read_only ? OWNERSHIP_DONE : OWNERSHIP_PRESENT;
@@ -154,7 +155,7 @@ int flow_set_up(struct flow *flow, gid_t gid)
 	if (flow->ran) {
 		r = plugin->set_up(b, gid, &flow->lower_fd, &flow->outcome);
 	} else {
-		flow->outcome = outcome_of(plugin);
+		flow->outcome = outcome_of(plugin, b);
 		r = refresh(flow, gid);
 	}
 	if (r == 0 && plugin->attributes.idempotency == IDEMPOTENCY_MARKER)

@@ -222,6 +222,12 @@ struct volume_plugin {
 	bool (*is_shared)(const struct volume_builder *b);
 
 	/*
+	 * manages: where only the source, or what an earlier set_up has learnt, tells whether ownership is managed;
+	 * asked where set_up did not run. NULL: attributes.manages_ownership.
+	 */
+	bool (*manages)(const struct volume_builder *b);
+
+	/*
 	 * restore: brings metadata that an earlier version of the plugin kept (attributes.metadata_version
 	 * was @version then) to today's form; NULL: there was no earlier one. -ENOTSUP: it is newer than us.
 	 */

@@ -267,6 +267,7 @@ const struct volume_plugin *plugin_find(const char *name);
 const struct volume_plugin *plugin_at(size_t index);
 
 extern const struct volume_plugin plugin_empty_dir;
+extern const struct volume_plugin plugin_flex_volume;
 extern const struct volume_plugin plugin_git_repo;
 extern const struct volume_plugin plugin_host_path;
 extern const struct volume_plugin plugin_local;

@@ -443,8 +443,7 @@ void program_result_free(struct program_result *result)
 	free(result);
 }
 
-/* log_quote(), with spaces left as they are: it is for people, and alone in its place. */
-static char *quote_line(const char *line, char *ret_text, size_t size)
+char *program_quote(const char *line, char *ret_text, size_t size)
 {
 	static const char space[] = "\\x20";
 	char *to = ret_text;
@@ -471,7 +470,7 @@ char *program_result_line(const struct program_result *result, char *ret_text, s
 		;
 	line = strndup(begin, (size_t)(end - begin));
 	if (line && *line)
-		return quote_line(line, ret_text, size);
+		return program_quote(line, ret_text, size);
 	if (result->signal)
 		snprintf(ret_text, size, "ended by signal %d", result->signal);
 	else

@@ -84,6 +84,9 @@ int program_run(const struct program_request *request, struct program_result **r
 void program_result_free(struct program_result *result);
 DEFINE_AUTO(program_result)
 
+/* program_quote: log_quote() for what programs say to people: spaces stay as they are. */
+char *program_quote(const char *line, char *ret_text, size_t size);
+
 /*
  * program_result_line: what a program said last, as one line for an error: its last line of output that is
  * not blank, quoted, or else how it ended. Returns @ret_text.

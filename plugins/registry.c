@@ -8,6 +8,7 @@
 /* Every kind of volume. A new one is a file, its table, and a row here. */
 static const struct volume_plugin *const plugins[] = {
 	&plugin_empty_dir,
+	&plugin_flex_volume,
 	&plugin_git_repo,
 	&plugin_host_path,
 	&plugin_local,

@@ -16,6 +16,7 @@
 #include "mountd/ctl_install.h"
 #include "mountd/ctl_mount.h"
 #include "mountd/ctl_show.h"
+#include "mountd/ctl_stage.h"
 #include "mountd/ctl_store.h"
 #include "mountd/path.h"
 #include "mountd/proto.h"
@@ -23,13 +24,17 @@
 static int help(void)
 {
 	puts("usage: fsgroupctl [--root DIR] COMMAND\n"
-	     "  mount    --plugin NAME [--source S] | --spec FILE [--objects FILE|DIR] [--pod NS/NAME]\n"
+	     "  mount    --plugin NAME [--source S] | --spec FILE | --staged ID\n"
+	     "           [--objects FILE|DIR] [--pod NS/NAME]\n"
 	     "           --target DIR [--fsgroup GID]\n"
 	     "           [--policy Always|OnRootMismatch|RootOnly] [--ownership converge|virtual|none]\n"
 	     "           [--exclude PATTERN]... [--keep-private] [--read-only] [--converge-rate N]\n"
 	     "           [--handoff yes|no] [--settle MS] [--conflict refuse|virtual]\n"
 	     "           [--coherence exclusive|shared] [--persist] [--volume-id ID]\n"
 	     "  unmount  TARGET|ID [--lazy] | --all\n"
+	     "  stage    --spec FILE --device PATH [--format] [--fs-type T] [--mount-options O]\n"
+	     "           [--staging DIR] [--volume-id ID]\n"
+	     "  unstage  ID|DIR\n"
 	     "  refresh  TARGET|ID [--objects FILE|DIR] [--pod NS/NAME]\n"
 	     "  status   [TARGET|ID] [--json] [--watch]\n"
 	     "  list     [--json]\n"
@@ -373,8 +378,8 @@ static const struct {
 	{ "resume", run_named },
 	{ "converge", run_converge },
 	{ "events", run_events },
-	{ "stage", NULL },
-	{ "unstage", NULL },
+	{ "stage", ctl_stage },
+	{ "unstage", ctl_unstage },
 	{ "refresh", run_refresh },
 	{ "update", NULL },
 	{ "explain", NULL },

@@ -65,7 +65,7 @@ static const struct option longs[] = {
 struct arguments {
 	const struct ctl *ctl;
 	json_t *request;
-	const char *plugin, *source, *spec, *objects, *target;
+	const char *plugin, *source, *spec, *staged, *objects, *target;
 };
 
 static int usage(const struct ctl *ctl, const char *what)
@@ -204,7 +204,8 @@ static int take_option(struct arguments *a, int option, const char *value)
 	case OPT_POD:
 		return set_text(a, "pod", value);
 	case OPT_STAGED:
-		return ctl_fail(a->ctl, EXIT_FAILED, a->target, "--staged is not built yet");
+		a->staged = value;
+		return set_text(a, "staged", value);
 	default:
 		return EXIT_USAGE; /* getopt has said why */
 	}
@@ -268,8 +269,8 @@ static int complete(struct arguments *a)
 
 	if (!a->target)
 		return usage(a->ctl, "--target is missing");
-	if (!a->plugin && !a->spec)
-		return usage(a->ctl, "--plugin or --spec is missing");
+	if (!a->plugin && !a->spec && !a->staged)
+		return usage(a->ctl, "--plugin, --spec or --staged is missing");
 	if (a->source && a->spec)
 		return ctl_fail(a->ctl, EXIT_FAILED, a->target,
 				"two conflicting sources: --source and --spec");

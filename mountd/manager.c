@@ -406,6 +406,7 @@ int work_open(struct manager *m, const struct volume_record *vol, const struct f
 			.dir_path = work->dir_path,
 			.read_only = vol->read_only,
 			.keep_private = vol->keep_private,
+			.mount_options = work->spec->mount_options,
 			.metadata = work->metadata,
 		},
 		.root = m->layout->root,

@@ -83,6 +83,7 @@ struct mount_request {
 	enum front_end front;
 	const char *target;
 	const char *plugin, *source, *spec;
+	const char *staged; /* the id of a staged device, in place of the line above */
 	gid_t fs_group;
 	const char *policy, *ownership, *conflict, *coherence, *volume_id;
 	json_t *excludes; /* array of strings, or NULL */
@@ -101,6 +102,21 @@ enum proto_exit manager_mount(struct manager *m, const struct mount_request *req
 enum proto_exit manager_unmount(struct manager *m, const char *volume, bool lazy,
 				struct answer *answer);
 enum proto_exit manager_unmount_all(struct manager *m, bool lazy, struct answer *answer);
+
+/* A device to be staged; texts are borrowed; NULL: not said. */
+struct stage_request {
+	enum front_end front;
+	const char *spec, *device;
+	const char *fs_type, *mount_options, *staging, *volume_id;
+	bool format;
+};
+
+/* manager_stage: result {"id", "state", "stagingPath"}. Blocks for e2fsck and mkfs. */
+enum proto_exit manager_stage(struct manager *m, const struct stage_request *request,
+			      struct answer *answer);
+
+/* manager_unstage: @volume: an id, or a staging path when it holds a '/'. */
+enum proto_exit manager_unstage(struct manager *m, const char *volume, struct answer *answer);
 
 /* manager_refresh: result {"id", "changed"}. @objects, @pod: as of a mount; may be NULL. */
 enum proto_exit manager_refresh(struct manager *m, enum front_end front, const char *volume,

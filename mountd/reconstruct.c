@@ -294,6 +294,11 @@ static void reconstruct_locked(struct findings *f, struct volume_record *vol)
 	AUTO(target) *target = NULL;
 	char why[TARGET_ERROR_MAX];
 
+	if (!vol->target) {
+		if (!f->dry_run)
+			stage_reconstruct(f->m, vol);
+		return;
+	}
 	if (strcmp(vol->boot_id ? vol->boot_id : "", f->m->boot_id) != 0) {
 		judge_other_boot(f, vol);
 		return;

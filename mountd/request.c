@@ -84,14 +84,14 @@ static enum proto_exit handle_mount(struct request *q)
 
 	if (json_unpack_ex(
 		    q->args, &error, JSON_STRICT,
-		    "{s:s, s?s, s?s, s?s, s?I, s?s, s?s, s?o, s?b, s?b, s?I, s?b, s?I, s?s, s?s, s?b, s?s, s?s, s?o, s?s}",
+		    "{s:s, s?s, s?s, s?s, s?I, s?s, s?s, s?o, s?b, s?b, s?I, s?b, s?I, s?s, s?s, s?b, s?s, s?s, s?o, s?s, s?s}",
 		    "target", &mount.target, "plugin", &mount.plugin, "source", &mount.source,
 		    "spec", &mount.spec, "fsGroup", &gid, "policy", &mount.policy, "ownership",
 		    &mount.ownership, "excludes", &mount.excludes, "keepPrivate", &keep_private,
 		    "readOnly", &read_only, "convergeRate", &rate, "handoff", &handoff, "settleMs",
 		    &settle, "conflict", &mount.conflict, "coherence", &mount.coherence, "persist",
 		    &persist, "volumeId", &mount.volume_id, "frontEnd", &front, "objects",
-		    &mount.objects, "pod", &mount.pod) < 0)
+		    &mount.objects, "pod", &mount.pod, "staged", &mount.staged) < 0)
 		return usage(q, &error);
 	if (!take_front_end(q, front, &mount.front))
 		return q->answer.exit;
@@ -187,6 +187,34 @@ static enum proto_exit handle_refresh(struct request *q)
 			   "objects", &objects, "pod", &pod) < 0)
 		return usage(q, &error);
 	return manager_refresh(q->m, q->front, volume, objects, pod, &q->answer);
+}
+
+static enum proto_exit handle_stage(struct request *q)
+{
+	struct stage_request stage = { .front = q->front };
+	const char *front = NULL;
+	json_error_t error;
+	int format = 0;
+
+	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s:s, s:s, s?s, s?s, s?s, s?s, s?b, s?s}",
+			   "spec", &stage.spec, "device", &stage.device, "fsType", &stage.fs_type,
+			   "mountOptions", &stage.mount_options, "staging", &stage.staging,
+			   "volumeId", &stage.volume_id, "format", &format, "frontEnd", &front) < 0)
+		return usage(q, &error);
+	if (!take_front_end(q, front, &stage.front))
+		return q->answer.exit;
+	stage.format = format;
+	return manager_stage(q->m, &stage, &q->answer);
+}
+
+static enum proto_exit handle_unstage(struct request *q)
+{
+	const char *volume = NULL;
+	json_error_t error;
+
+	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s:s}", "volume", &volume) < 0)
+		return usage(q, &error);
+	return manager_unstage(q->m, volume, &q->answer);
 }
 
 static enum proto_exit handle_wait(struct request *q)
@@ -329,6 +357,8 @@ static const struct {
 	{ "events", handle_events },
 	{ "refresh", handle_refresh },
 	{ "ping", handle_ping },
+	{ "stage", handle_stage },
+	{ "unstage", handle_unstage },
 	{ "reconstruct", handle_reconstruct },
 	{ "store", handle_store },
 	/* clang-format on */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "fs/base/log.h"
+#include "mountd/device_host.h"
 #include "mountd/flow.h"
 #include "mountd/manager_impl.h"
 #include "mountd/mount.h"
@@ -245,15 +246,38 @@ static void undo(struct mounting *x, bool was_known)
 	}
 }
 
+/*
+ * The intent on record. That of a consumer is written while its device is locked and staged: from then on
+ * the device is in use, and is not unstaged.
+ */
+static int insert(struct mounting *x, char *ret_error)
+{
+	const char *device_id = store_device_of(x->vol);
+	AUTO_FD int fd = -1;
+	int r;
+
+	if (!device_id)
+		return store_volume_insert(x->m->store, x->vol);
+	r = key_lock(x->m, device_id);
+	if (r < 0)
+		return r;
+	r = staged_open(x->m, device_id, &fd, ret_error);
+	if (r == 0)
+		r = store_volume_insert(x->m->store, x->vol);
+	key_unlock(x->m, device_id);
+	return r;
+}
+
 static enum proto_exit mount_now(struct mounting *x, bool was_known)
 {
-	char why[ANSWER_TEXT_MAX];
+	char why[ANSWER_TEXT_MAX] = "";
 	int r;
 
 	if (check_target(x) != EXIT_OK)
 		return x->answer->exit;
-	r = was_known ? store_volume_update(x->m->store, x->vol) :
-			store_volume_insert(x->m->store, x->vol);
+	r = was_known ? store_volume_update(x->m->store, x->vol) : insert(x, why);
+	if (r < 0 && why[0])
+		return answer_fail(x->answer, EXIT_FAILED, "%s", why);
 	if (r == -EEXIST)
 		return answer_fail(x->answer, EXIT_FAILED, "the volume id or the target is taken");
 	if (r < 0)

@@ -115,33 +115,48 @@ static int fill_record(struct mounting *x)
 	return 0;
 }
 
+struct building source_building(struct manager *m, const struct front_rules *front, const char *id,
+				json_t *source, json_t *metadata)
+{
+	return (struct building){
+		.b = {
+			.id = id,
+			.host = &host_table,
+			.source = source,
+			.dir_fd = -1,
+			.dir_path = m->volumes_path,
+			.metadata = metadata,
+		},
+		.root = m->layout->root,
+		.front = front,
+		.boot_id = m->boot_id,
+		.manager = m,
+		.name = "",
+	};
+}
+
+/* A consumer is known by its device, not by what the device is made from. */
+static char *identity_of(const struct mounting *x, const struct volume_builder *b)
+{
+	return x->request->staged ? store_device_consumer(x->request->staged) :
+				    x->plugin->identity(b);
+}
+
 /* The plugin's word on the source, before anything is recorded or done. */
 static enum proto_exit check_source(struct mounting *x)
 {
 	json_t *metadata = json_object();
-	struct building building = {
-		.b = {
-			.id = x->vol->id,
-			.host = &host_table,
-			.source = x->spec->source,
-			.dir_fd = -1,
-			.dir_path = x->m->volumes_path,
-			.read_only = x->vol->read_only,
-			.keep_private = x->vol->keep_private,
-			.objects = x->objects,
-			.pod_namespace = x->pod_namespace,
-			.metadata = metadata,
-		},
-		.root = x->m->layout->root,
-		.front = x->front,
-		.boot_id = x->m->boot_id,
-		.manager = x->m,
-		.name = "",
-	};
-	int r = metadata ? x->plugin->check(&building.b) : -ENOMEM;
+	struct building building =
+		source_building(x->m, x->front, x->vol->id, x->spec->source, metadata);
+	int r;
 
+	building.b.read_only = x->vol->read_only;
+	building.b.keep_private = x->vol->keep_private;
+	building.b.objects = x->objects;
+	building.b.pod_namespace = x->pod_namespace;
+	r = metadata ? x->plugin->check(&building.b) : -ENOMEM;
 	if (r == 0) {
-		x->vol->source_identity = x->plugin->identity(&building.b);
+		x->vol->source_identity = identity_of(x, &building.b);
 		r = x->vol->source_identity ? 0 : -ENOMEM;
 	}
 	if (r == 0 && !x->request->coherence && x->plugin->is_shared) {
@@ -157,6 +172,45 @@ static enum proto_exit check_source(struct mounting *x)
 	return EXIT_OK;
 }
 
+/* What a staged device was made from is on its record. */
+static enum proto_exit take_staged_spec(struct mounting *x)
+{
+	const struct mount_request *q = x->request;
+	AUTO(volume_record) *vol = NULL;
+	char quoted[VOLUME_ID_MAX];
+	int r;
+
+	if (q->plugin || q->source || q->spec)
+		return answer_fail(x->answer, EXIT_FAILED,
+				   "two conflicting sources: a staged device and another");
+	if (q->volume_id && strcmp(q->volume_id, q->staged) == 0)
+		return answer_fail(x->answer, EXIT_FAILED,
+				   "volume id %s: is that of the staged device",
+				   log_quote(q->volume_id, quoted, sizeof(quoted)));
+	r = store_volume_by_id(x->m->store, q->staged, &vol);
+	if (r == -ENOENT || (r == 0 && vol->target))
+		return answer_fail(x->answer, EXIT_NO_VOLUME, "no device %s is staged",
+				   log_quote(q->staged, quoted, sizeof(quoted)));
+	if (r == 0)
+		r = spec_restore(vol->plugin, vol->source, &x->spec);
+	return r < 0 ? answer_fail(x->answer, EXIT_FAILED, "the record of the staged device: %s",
+				   strerror(-r)) :
+		       EXIT_OK;
+}
+
+static enum proto_exit take_spec(struct mounting *x)
+{
+	const struct mount_request *q = x->request;
+	char why[SPEC_ERROR_MAX] = "";
+	int r;
+
+	if (q->staged)
+		return take_staged_spec(x);
+	r = spec_parse(q->plugin, q->source, q->spec, &x->spec, why);
+	return r < 0 ? answer_fail(x->answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r)) :
+		       EXIT_OK;
+}
+
 enum proto_exit mounting_check(struct mounting *x)
 {
 	const struct mount_request *q = x->request;
@@ -166,9 +220,8 @@ enum proto_exit mounting_check(struct mounting *x)
 	if (r < 0)
 		return answer_fail(x->answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));
 	x->front = &x->rules->front[q->front];
-	r = spec_parse(q->plugin, q->source, q->spec, &x->spec, why);
-	if (r < 0)
-		return answer_fail(x->answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));
+	if (take_spec(x) != EXIT_OK)
+		return x->answer->exit;
 	if (check_words(q, x->answer) != EXIT_OK || check_rules(x) != EXIT_OK)
 		return x->answer->exit;
 	x->plugin = plugin_find(x->spec->plugin);

@@ -30,4 +30,11 @@ struct mounting {
  */
 enum proto_exit mounting_check(struct mounting *x);
 
+/*
+ * source_building: a building with which a plugin looks at a source: check and identity, before anything is
+ * recorded or made.
+ */
+struct building source_building(struct manager *m, const struct front_rules *front, const char *id,
+				json_t *source, json_t *metadata);
+
 #endif

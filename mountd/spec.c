@@ -149,6 +149,32 @@ static int find_source(json_t *object, const char *const *skip, size_t skip_coun
 	return 0;
 }
 
+/* spec.mountOptions of a PersistentVolume as one text. */
+static int join_mount_options(struct spec *spec, json_t *list, char *ret_error)
+{
+	json_t *item;
+	size_t i;
+
+	if (!list || json_is_null(list))
+		return 0;
+	if (!json_is_array(list))
+		return fail(ret_error, "the field ", "mountOptions", " is not an array");
+	json_array_foreach(list, i, item) {
+		const char *before = spec->mount_options;
+		char *joined = NULL;
+
+		if (!json_is_string(item) || !json_string_length(item))
+			return fail(ret_error, "the field ", "mountOptions",
+				    " is not an array of options");
+		if (asprintf(&joined, "%s%s%s", before ? before : "", before ? "," : "",
+			     json_string_value(item)) < 0)
+			return -ENOMEM;
+		free(spec->mount_options);
+		spec->mount_options = joined;
+	}
+	return 0;
+}
+
 /* The object that holds the source field, and the spec's kind. */
 static int locate(struct spec *spec, const char *plugin, char *ret_error)
 {
@@ -200,7 +226,9 @@ static int locate(struct spec *spec, const char *plugin, char *ret_error)
 	if (read_only && !json_is_boolean(read_only))
 		return fail(ret_error, "the field ", "readOnly", " is not a boolean");
 	spec->read_only = json_is_true(read_only);
-	return 0;
+	return skip == pv_fields ? join_mount_options(spec, json_object_get(holder, "mountOptions"),
+						      ret_error) :
+				   0;
 }
 
 /* {"<plugin>": <source>}: what --plugin and --source stand for. */
@@ -265,6 +293,7 @@ void spec_free(struct spec *spec)
 		return;
 	free(spec->plugin);
 	free(spec->kind);
+	free(spec->mount_options);
 	json_decref(spec->object);
 	free(spec);
 }

@@ -20,11 +20,12 @@
 #define SPEC_ERROR_MAX 512
 
 struct spec {
-	char *plugin;	/* a name of interface.md's list; whether it is built is not checked */
-	char *kind;	/* "PersistentVolume" | "Volume" | "VolumeSource" */
-	json_t *object; /* as given, without kubernetes.io/secret/ values */
-	json_t *source; /* the plugin's part of object; borrowed from it */
-	bool read_only; /* source.readOnly */
+	char *plugin;	     /* a name of interface.md's list; whether it is built is not checked */
+	char *kind;	     /* "PersistentVolume" | "Volume" | "VolumeSource" */
+	json_t *object;	     /* as given, without kubernetes.io/secret/ values */
+	json_t *source;	     /* the plugin's part of object; borrowed from it */
+	bool read_only;	     /* source.readOnly */
+	char *mount_options; /* a PersistentVolume's, joined with commas; NULL: none */
 };
 
 /*

@@ -212,8 +212,7 @@ static enum proto_exit store_failed(struct answer *answer, int error)
 	return answer_fail(answer, EXIT_FAILED, "%s", store_why(error, why, sizeof(why)));
 }
 
-/* What is neither mounted nor known is unmounted already; what others mounted is theirs. */
-static enum proto_exit unmount_unknown(const char *volume, struct answer *answer)
+enum proto_exit unmount_unknown(const char *volume, struct answer *answer)
 {
 	AUTO(target) *target = NULL;
 	enum target_kind kind = TARGET_ABSENT;
@@ -283,7 +282,10 @@ enum proto_exit manager_unmount(struct manager *m, const char *volume, bool lazy
 		return unmount_unknown(volume, answer);
 	if (r < 0)
 		return store_failed(answer, r);
-	unmount_known(m, vol, lazy, answer);
+	if (vol->target)
+		unmount_known(m, vol, lazy, answer);
+	else
+		answer_fail(answer, EXIT_FAILED, "is a staged device: unstage it");
 	key_unlock(m, vol->id);
 	if (answer->exit != EXIT_OK)
 		event(m, vol->id, "unmount-failed", "%s", answer->error);
@@ -301,6 +303,8 @@ enum proto_exit manager_unmount_all(struct manager *m, bool lazy, struct answer 
 	for (int i = 0; i < n; i++) {
 		struct answer one = { 0 };
 
+		if (!list[i]->target)
+			continue; /* a staged device */
 		if (manager_unmount(m, list[i]->id, lazy, &one) != EXIT_OK && failed++ == 0)
 			snprintf(first, sizeof(first), "%s: %.300s", list[i]->id, one.error);
 		answer_fini(&one);

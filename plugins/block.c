@@ -258,15 +258,17 @@ static int block_unmount_device(struct volume_builder *b, const struct device_pl
 
 	if (mount_id == 0 && found == 0 && is_left_behind(b, device, place))
 		mount_id = builder_mount_in(place->dir_fd, place->name);
-	if (mount_id != 0) {
-		r = b->host->unmount(b, place->dir_fd, place->name, mount_id);
-		if (r < 0)
-			return r;
+	if (mount_id == 0)
+		return 0; /* what was never mounted here need not be free */
+	r = b->host->unmount(b, place->dir_fd, place->name, mount_id);
+	if (r < 0)
+		return r;
+	/* What has gone nobody can use. The mount stays on record until the device is free. */
+	if (found != -ENODEV)
+		r = found < 0 ? found : await_free(b, device);
+	if (r == 0)
 		builder_mount_forget(b);
-	}
-	if (found == -ENODEV)
-		return 0; /* nobody can use what is gone */
-	return found < 0 ? found : await_free(b, device);
+	return r;
 }
 
 /* ---- the consumers ---- */
@@ -324,6 +326,7 @@ static int block_set_up(struct volume_builder *b, gid_t gid, int *ret_lower,
 		.mount_device = kind##_mount_device,                                               \
 		.unmount_device = block_unmount_device,                                            \
 		.device_identity = device_identity,                                                \
+		.device_unfinished = device_unfinished,                                            \
 	}
 
 BLOCK_PLUGIN(plugin_gce_persistent_disk, "gcePersistentDisk", gce);

@@ -17,7 +17,7 @@
 #define MKFS_MS (60 * 60 * 1000ULL)
 #define OUTPUT_MAX 16384
 
-/* b->metadata: the file system that is being made, from before mkfs until it has succeeded. */
+/* b->metadata: the program that makes a file system, from before it runs until it has succeeded. */
 static const char KEY_MKFS[] = "mkfs";
 
 /* What is formatted, and how (-m 0: no blocks for root alone, as kubelet does). None of it overwrites. */
@@ -117,11 +117,11 @@ static int require_empty(struct volume_builder *b, const struct device *device, 
 	return 0;
 }
 
-static int set_intent(struct volume_builder *b, const char *fs_type)
+static int set_intent(struct volume_builder *b, const char *program)
 {
-	if (!fs_type)
+	if (!program)
 		json_object_del(b->metadata, KEY_MKFS);
-	else if (json_object_set_new(b->metadata, KEY_MKFS, json_string(fs_type)) < 0)
+	else if (json_object_set_new(b->metadata, KEY_MKFS, json_string(program)) < 0)
 		return builder_fail(b, -ENOMEM, "out of memory");
 	return b->host->record(b);
 }
@@ -163,7 +163,7 @@ static int make_fs(struct volume_builder *b, const struct device *device, const 
 		return builder_fail(b, -ENOENT, "%s is not installed", makers[i].program);
 	r = require_empty(b, device, *io_fd);
 	if (r == 0)
-		r = set_intent(b, fs_type);
+		r = set_intent(b, makers[i].program);
 	if (r == 0)
 		r = require_empty(b, device, *io_fd);
 	if (r < 0) {
@@ -187,17 +187,22 @@ static int make_fs(struct volume_builder *b, const struct device *device, const 
 
 /* ---- the whole ---- */
 
+const char *device_unfinished(const struct volume_builder *b)
+{
+	return json_string_value(json_object_get(b->metadata, KEY_MKFS));
+}
+
 static int refuse_interrupted(struct volume_builder *b, const struct device *device)
 {
-	const char *fs_type = json_string_value(json_object_get(b->metadata, KEY_MKFS));
+	const char *program = device_unfinished(b);
 	char quoted[256];
 
-	if (!fs_type)
+	if (!program)
 		return 0;
 	return builder_fail(
 		b, -EUCLEAN,
-		"mkfs.%.16s of %s was interrupted, and is not repeated: see what is on it, unstage, stage again",
-		fs_type, log_quote(device->path, quoted, sizeof(quoted)));
+		"%.16s of %s was interrupted, and is not repeated: see what is on it, unstage, stage again",
+		program, log_quote(device->path, quoted, sizeof(quoted)));
 }
 
 /* What is on the device, as far as it can be used. */

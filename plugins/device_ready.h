@@ -34,6 +34,9 @@ int device_ready(struct volume_builder *b, struct device *device,
 		 const struct device_request *request, bool may_be_mounted,
 		 struct device_content *ret_content);
 
+/* device_unfinished: the mkfs of step 6 that b->metadata says was begun; "mkfs.ext4"; borrowed; NULL: none. */
+const char *device_unfinished(const struct volume_builder *b);
+
 /*
  * device_mount: the ready device at @name below @dir_fd, read-only where the volume is.
  * *ret_mount_id: of what is proven to be a mount of this device. Else -ESTALE, and nothing is mounted.

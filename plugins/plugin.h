@@ -258,6 +258,8 @@ struct volume_plugin {
 	int (*unmount_device)(struct volume_builder *b, const struct device_place *place);
 	/* device_identity: canonical text of what b->metadata knows of the device; NULL: no memory. */
 	char *(*device_identity)(const struct volume_builder *b);
+	/* device_unfinished: the program that was writing to the device when we died, or NULL; borrowed. */
+	const char *(*device_unfinished)(const struct volume_builder *b);
 };
 
 /* plugin_find: the plugin with this name, or NULL. */

@@ -147,8 +147,8 @@ int volume_put(struct store *s, const struct volume_record *vol)
 	int r = check_id(vol);
 
 	if (r == 0)
-		r = volume_write(s, STATEMENT_VOLUME_UPDATE, vol);
-	if (r == 0)
+		r = volume_replace(s, vol);
+	if (r == -ENOENT)
 		r = volume_write(s, STATEMENT_VOLUME_INSERT, vol);
 	return r;
 }

@@ -1,0 +1,624 @@
+// SPDX-License-Identifier: Apache-2.0
+/*
+ * stage: the life of a device: mounted once for all its consumers, and unmounted when there are none. Its record
+ * is a volume without a target and a device; it is written before anything is done and removed after
+ * the device is free again. Each step is idempotent: what a crash leaves is finished or undone by the
+ * next call.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "fs/base/log.h"
+#include "mountd/device_host.h"
+#include "mountd/flow.h"
+#include "mountd/manager_impl.h"
+#include "mountd/setup_check.h"
+
+/* Where a device is mounted unless the caller says where: in the volume's own directory. */
+static const char STAGING_NAME[] = "device";
+
+/* A stage request on its way. */
+struct staging {
+	struct manager *m;
+	const struct stage_request *request;
+	struct answer *answer;
+	struct rules *rules;
+	const struct front_rules *front;
+	struct spec *spec;
+	const struct volume_plugin *plugin;
+	struct volume_record *vol;    /* as asked for; later as recorded */
+	struct device_record *device; /* as asked for; later as recorded */
+	char *options;		      /* the request's and the spec's; or NULL */
+};
+
+static void staging_free(struct staging *x)
+{
+	rules_free(x->rules);
+	spec_free(x->spec);
+	volume_record_free(x->vol);
+	device_record_free(x->device);
+	free(x->options);
+	free(x);
+}
+DEFINE_AUTO(staging)
+
+static enum proto_exit fail(struct answer *answer, int error, const char *why)
+{
+	return answer_fail(answer, EXIT_FAILED, "%s", why && why[0] ? why : strerror(-error));
+}
+
+static enum proto_exit store_failed(struct answer *answer, int error)
+{
+	char why[ANSWER_TEXT_MAX];
+
+	return fail(answer, error, store_why(error, why, sizeof(why)));
+}
+
+/* ---- what is asked for ---- */
+
+static enum proto_exit check_rules(struct staging *x)
+{
+	if (!rules_plugin_is_allowed(x->front, x->spec->plugin))
+		return answer_fail(
+			x->answer, EXIT_FAILED,
+			"plugin %s is not allowed here: no rule 'plugins' of mountd.conf names it",
+			x->spec->plugin);
+	if (x->request->format && !x->front->format)
+		return answer_fail(
+			x->answer, EXIT_FAILED,
+			"formatting is not allowed here: no rule 'format = yes' in mountd.conf");
+	if (x->request->volume_id && !volume_id_is_valid(x->request->volume_id))
+		return answer_fail(x->answer, EXIT_FAILED,
+				   "volume id: must match [A-Za-z0-9][A-Za-z0-9._-]{0,127}");
+	x->plugin = plugin_find(x->spec->plugin);
+	if (!x->plugin || !x->plugin->attributes.attachable)
+		return answer_fail(x->answer, EXIT_FAILED,
+				   "plugin %s has no devices to stage: it is mounted at once",
+				   x->spec->plugin);
+	return EXIT_OK;
+}
+
+/* Without an id given, the same staging path or else the same source has the same id. */
+static char *id_of(const struct staging *x, const char *identity)
+{
+	AUTO_FREE char *name = NULL;
+	char id[TARGET_ID_SIZE];
+
+	if (x->request->volume_id)
+		return strdup(x->request->volume_id);
+	if (x->request->staging)
+		name = strdup(x->request->staging);
+	else if (asprintf(&name, "%s:%s", x->plugin->name, identity) < 0)
+		name = NULL;
+	if (!name)
+		return NULL;
+	target_id(name, id);
+	return strdup(id);
+}
+
+static char *staging_path_of(const struct staging *x)
+{
+	AUTO_FREE char *own = NULL;
+
+	if (x->request->staging)
+		return strdup(x->request->staging);
+	own = path_join(x->m->volumes_path, x->vol->id);
+	return own ? path_join(own, STAGING_NAME) : NULL;
+}
+
+/* What a repeated stage is compared with. */
+static char *arguments_of(const struct staging *x)
+{
+	json_t *arguments = json_pack("{s:s, s:s*, s:s*}", "device", x->request->device, "fsType",
+				      x->request->fs_type, "mountOptions", x->options);
+	char *text = json_dumps(arguments, JSON_COMPACT | JSON_SORT_KEYS);
+
+	json_decref(arguments);
+	return text;
+}
+
+static int join_options(struct staging *x)
+{
+	const char *a = x->spec->mount_options, *b = x->request->mount_options;
+
+	if (!a && !b)
+		return 0;
+	if (asprintf(&x->options, "%s%s%s", a ? a : "", a && b ? "," : "", b ? b : "") < 0) {
+		x->options = NULL;
+		return -ENOMEM;
+	}
+	return 0;
+}
+
+/* A device has no ownership of its own: its columns say so. */
+static int fill_records(struct staging *x, char *identity)
+{
+	struct volume_record *vol = x->vol = volume_record_new();
+	struct device_record *device = x->device = device_record_new();
+
+	if (!vol || !device || join_options(x) < 0) {
+		free(identity);
+		return -ENOMEM;
+	}
+	vol->source_identity = identity;
+	vol->id = id_of(x, identity);
+	vol->plugin = strdup(x->spec->plugin);
+	vol->source = spec_record(x->spec);
+	vol->policy = strdup(x->front->policy);
+	vol->ownership = strdup("none");
+	vol->excludes = strdup("[]");
+	vol->coherence = strdup("exclusive");
+	vol->read_only = x->spec->read_only;
+	vol->state = VOLUME_SETTING_UP;
+	vol->boot_id = strdup(x->m->boot_id);
+	if (!vol->id || !vol->plugin || !vol->source || !vol->policy || !vol->ownership ||
+	    !vol->excludes || !vol->coherence || !vol->boot_id)
+		return -ENOMEM;
+	device->id = strdup(vol->id);
+	device->staging_path = staging_path_of(x);
+	device->identity = strdup("");
+	device->arguments = arguments_of(x);
+	return device->id && device->staging_path && device->identity && device->arguments ?
+		       0 :
+		       -ENOMEM;
+}
+
+static enum proto_exit check_source(struct staging *x)
+{
+	json_t *metadata = json_object();
+	struct building building = source_building(x->m, x->front, "", x->spec->source, metadata);
+	char *identity = NULL;
+	int r = metadata ? x->plugin->check(&building.b) : -ENOMEM;
+
+	if (r == 0) {
+		identity = x->plugin->identity(&building.b);
+		r = identity ? fill_records(x, identity) : -ENOMEM;
+	}
+	json_decref(metadata);
+	return r < 0 ? fail(x->answer, r, building.b.error) : EXIT_OK;
+}
+
+static enum proto_exit staging_check(struct staging *x)
+{
+	char why[ANSWER_TEXT_MAX] = "";
+	int r = rules_load(x->m->layout->config_path, &x->rules, why);
+
+	if (r < 0)
+		return fail(x->answer, r, why);
+	x->front = &x->rules->front[x->request->front];
+	r = spec_parse(NULL, NULL, x->request->spec, &x->spec, why);
+	if (r < 0)
+		return fail(x->answer, r, why);
+	if (check_rules(x) != EXIT_OK)
+		return x->answer->exit;
+	return check_source(x);
+}
+
+/* ---- places ---- */
+
+/* Where a device is, or is to be, mounted. */
+struct place {
+	struct target *target;
+	struct device_place place;
+};
+
+static int place_open(const struct device_record *device, struct place *ret_place, char *ret_error)
+{
+	struct target *target = NULL;
+	int r = target_open(device->staging_path, &target, ret_error);
+
+	if (r == 0)
+		*ret_place = (struct place){
+			.target = target,
+			.place = { .dir_fd = target->parent_fd,
+				   .name = target->name,
+				   .path = device->staging_path },
+		};
+	return r;
+}
+
+static bool is_own_place(const struct manager *m, const struct device_record *device)
+{
+	size_t len = strlen(m->volumes_path);
+
+	return strncmp(device->staging_path, m->volumes_path, len) == 0 &&
+	       device->staging_path[len] == '/';
+}
+
+/* ---- unstaging ---- */
+
+/* The first consumer of a device, and how many there are. */
+static int find_consumers(struct manager *m, const char *device_id, char *ret_first, size_t size)
+{
+	struct volume_record **list = NULL;
+	int n = store_volume_list(m->store, &list), count = 0;
+
+	for (int i = 0; i < n; i++) {
+		const char *of = store_device_of(list[i]);
+
+		if (of && strcmp(of, device_id) == 0 && count++ == 0)
+			snprintf(ret_first, size, "%s at %.300s", list[i]->id, list[i]->target);
+	}
+	if (n >= 0)
+		store_volume_list_free(list, (size_t)n);
+	return n < 0 ? n : count;
+}
+
+static int remove_dirs(struct manager *m, const struct device_record *device,
+		       const struct place *place, char *ret_error)
+{
+	int r = 0;
+
+	/* Never more than empty directories of our own. */
+	if (is_own_place(m, device) &&
+	    unlinkat(place->place.dir_fd, place->place.name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		r = -errno;
+	if (r == 0 && unlinkat(m->volumes_fd, device->id, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		r = -errno;
+	if (r < 0)
+		snprintf(ret_error, ANSWER_TEXT_MAX, "the volume's directory: %s", strerror(-r));
+	return r;
+}
+
+static int take_metadata(struct volume_record *vol, const struct volume_work *work)
+{
+	char *text = flow_metadata(&work->building.b);
+
+	if (!text)
+		return -ENOMEM;
+	free(vol->plugin_metadata);
+	vol->plugin_metadata = text;
+	return 0;
+}
+
+/* Undoes what there is of the device, but for its record. *ret_error: ANSWER_TEXT_MAX bytes. */
+static int unstage(struct manager *m, struct volume_record *vol, const struct device_record *device,
+		   char *ret_error)
+{
+	AUTO(volume_work) *work = NULL;
+	struct place place = { 0 };
+	char why[PLUGIN_ERROR_MAX];
+	int r = work_open(m, vol, NULL, false, &work, why);
+
+	if (r < 0) {
+		snprintf(ret_error, ANSWER_TEXT_MAX, "%s", why);
+		return r;
+	}
+	r = place_open(device, &place, ret_error);
+	if (r == -ENOENT || r == -ENOTDIR) {
+		ret_error[0] = '\0';
+		return 0; /* without its parent nothing can be mounted there */
+	}
+	if (r < 0)
+		return r;
+	r = work->plugin->unmount_device(&work->building.b, &place.place);
+	if (r < 0)
+		snprintf(ret_error, ANSWER_TEXT_MAX, "%s", work->building.b.error);
+	if (take_metadata(vol, work) < 0)
+		r = -ENOMEM;
+	if (r == 0)
+		r = remove_dirs(m, device, &place, ret_error);
+	target_free(place.target);
+	return r;
+}
+
+/* Whether the global mount is still what the record says. */
+static bool is_still_staged(struct manager *m, const char *id)
+{
+	char why[PLUGIN_ERROR_MAX];
+	AUTO_FD int fd = -1;
+
+	return staged_open(m, id, &fd, why) == 0;
+}
+
+static enum proto_exit unstage_known(struct manager *m, struct volume_record *vol,
+				     const struct device_record *device, struct answer *answer)
+{
+	bool was_staged = is_still_staged(m, vol->id);
+	char why[ANSWER_TEXT_MAX] = "";
+	int r = find_consumers(m, vol->id, why, sizeof(why));
+
+	if (r > 0)
+		return answer_fail(answer, EXIT_FAILED, "in use by %d volume%s: %s%s", r,
+				   r > 1 ? "s" : "", why, r > 1 ? ", ..." : "");
+	if (r == 0)
+		r = store_volume_set_state(m->store, vol->id, VOLUME_TEARING_DOWN, NULL,
+					   vol->mount_id);
+	if (r < 0)
+		return store_failed(answer, r);
+	r = unstage(m, vol, device, why);
+	if (r == 0) {
+		r = store_device_delete(m->store, vol->id);
+		return r < 0 ? store_failed(answer, r) : EXIT_OK;
+	}
+	fail(answer, r, why);
+	/* Still there: it is what it was. Else the next call goes on. */
+	vol->state = was_staged ? VOLUME_STAGED : VOLUME_TEARING_DOWN;
+	(void)store_volume_set_state(m->store, vol->id, vol->state, NULL, vol->mount_id);
+	if (was_staged && !is_still_staged(m, vol->id))
+		(void)store_volume_set_state(m->store, vol->id, VOLUME_TEARING_DOWN, answer->error,
+					     vol->mount_id);
+	return answer->exit;
+}
+
+/* By id, or by staging path as given. -ENOENT: no such device; nothing is locked then. */
+static int find_locked(struct manager *m, const char *volume, struct volume_record **ret_vol,
+		       struct device_record **ret_device)
+{
+	AUTO(device_record) *seen = NULL, *device = NULL;
+	AUTO(volume_record) *vol = NULL;
+	AUTO_FREE char *path = NULL;
+	int r;
+
+	if (strchr(volume, '/')) {
+		r = path_absolute(volume, &path);
+		if (r == 0)
+			r = store_device_by_staging(m->store, path, &seen);
+		if (r < 0)
+			return r;
+	}
+	r = volume_find_locked(m, seen ? seen->id : volume, &vol);
+	if (r < 0)
+		return r;
+	r = store_device_by_id(m->store, vol->id, &device);
+	if (r < 0) {
+		key_unlock(m, vol->id);
+		return r;
+	}
+	*ret_vol = take_ptr(&vol);
+	*ret_device = take_ptr(&device);
+	return 0;
+}
+
+/* What is neither staged nor known is unstaged already; what others mounted is theirs. */
+static enum proto_exit unstage_unknown(struct manager *m, const char *volume, struct answer *answer)
+{
+	AUTO(volume_record) *vol = NULL;
+
+	if (!strchr(volume, '/') && store_volume_by_id(m->store, volume, &vol) == 0)
+		return answer_fail(answer, EXIT_FAILED, "is a mounted volume, not a staged device");
+	return unmount_unknown(volume, answer);
+}
+
+enum proto_exit manager_unstage(struct manager *m, const char *volume, struct answer *answer)
+{
+	AUTO(volume_record) *vol = NULL;
+	AUTO(device_record) *device = NULL;
+	int r = find_locked(m, volume, &vol, &device);
+
+	if (r == -ENOENT)
+		return unstage_unknown(m, volume, answer);
+	if (r < 0)
+		return store_failed(answer, r);
+	unstage_known(m, vol, device, answer);
+	key_unlock(m, vol->id);
+	if (answer->exit != EXIT_OK)
+		event(m, vol->id, "unstage-failed", "%s", answer->error);
+	else
+		event(m, vol->id, "unstaged", "%s", device->staging_path);
+	return answer->exit;
+}
+
+/* ---- staging ---- */
+
+/* The plugin's part. *ret_error: ANSWER_TEXT_MAX bytes. */
+static int mount_device(struct staging *x, char *ret_error)
+{
+	const struct device_request request = {
+		.path = x->request->device,
+		.fs_type = x->request->fs_type,
+		.options = x->options,
+		.format = x->request->format,
+	};
+	AUTO(volume_work) *work = NULL;
+	struct place place = { 0 };
+	struct mount_view view;
+	char why[PLUGIN_ERROR_MAX];
+	int r = work_open(x->m, x->vol, x->front, true, &work, why);
+
+	if (r < 0) {
+		snprintf(ret_error, ANSWER_TEXT_MAX, "%s", why);
+		return r;
+	}
+	r = place_open(x->device, &place, ret_error);
+	if (r < 0)
+		return r;
+	r = x->plugin->mount_device(&work->building.b, &request, &place.place);
+	if (r < 0)
+		snprintf(ret_error, ANSWER_TEXT_MAX, "%s", work->building.b.error);
+	if (r == 0)
+		r = mount_look(place.place.dir_fd, place.place.name, &view);
+	if (r == 0)
+		x->vol->mount_id = view.id;
+	if (take_metadata(x->vol, work) < 0)
+		r = -ENOMEM;
+	free(x->device->identity);
+	x->device->identity = x->plugin->device_identity(&work->building.b);
+	target_free(place.target);
+	return r < 0 ? r : x->device->identity ? 0 : -ENOMEM;
+}
+
+/* After a failed stage nothing is mounted, and nothing on record that was not there before. */
+static void undo(struct staging *x, bool was_known)
+{
+	char why[ANSWER_TEXT_MAX] = "";
+	int r = 0;
+
+	if (!was_known) {
+		r = unstage(x->m, x->vol, x->device, why);
+		if (r == 0)
+			r = store_device_delete(x->m->store, x->vol->id);
+	}
+	if (r < 0)
+		log_line(LOG_ERROR, "stage", "vol=%s undoing a failed stage: %s", x->vol->id, why);
+	if (!was_known && r == 0)
+		return;
+	x->vol->state = was_known ? VOLUME_FAILED : VOLUME_TEARING_DOWN;
+	free(x->vol->reason);
+	x->vol->reason = strdup(x->answer->error);
+	r = store_volume_update(x->m->store, x->vol);
+	if (r < 0)
+		log_line(LOG_ERROR, "stage", "vol=%s ignoring that its state is not on record: %s",
+			 x->vol->id, strerror(-r));
+}
+
+static enum proto_exit stage_now(struct staging *x, bool was_known)
+{
+	char why[ANSWER_TEXT_MAX] = "";
+	int r = store_device_put(x->m->store, x->vol, x->device);
+
+	if (r == -EEXIST)
+		return answer_fail(x->answer, EXIT_FAILED, "another device is staged at this path");
+	if (r < 0)
+		return store_failed(x->answer, r);
+	r = mount_device(x, why);
+	if (r == 0) {
+		x->vol->state = VOLUME_STAGED;
+		r = store_device_put(x->m->store, x->vol, x->device);
+		if (r < 0)
+			store_why(r, why, sizeof(why));
+	}
+	if (r < 0) {
+		fail(x->answer, r, why);
+		undo(x, was_known);
+		return x->answer->exit;
+	}
+	event(x->m, x->vol->id, "staged", "%s at %s: %s", x->vol->plugin, x->device->staging_path,
+	      x->device->identity);
+	return EXIT_OK;
+}
+
+/* The first argument in which a repeated stage differs, or NULL. */
+static const char *first_difference(const struct staging *x, const struct volume_record *vol,
+				    const struct device_record *device)
+{
+	if (strcmp(vol->plugin, x->vol->plugin) != 0)
+		return "plugin";
+	if (strcmp(vol->source_identity, x->vol->source_identity) != 0)
+		return "source";
+	if (vol->read_only != x->vol->read_only)
+		return "read-only";
+	if (strcmp(device->staging_path, x->device->staging_path) != 0)
+		return "staging path";
+	if (strcmp(device->arguments, x->device->arguments) != 0)
+		return "device, file system type or mount options";
+	return NULL;
+}
+
+static enum proto_exit stage_known(struct staging *x, struct volume_record *old,
+				   const struct device_record *old_device)
+{
+	const char *difference;
+
+	if (old->state == VOLUME_TEARING_DOWN) {
+		if (unstage_known(x->m, old, old_device, x->answer) != EXIT_OK)
+			return x->answer->exit;
+		return stage_now(x, false);
+	}
+	difference = first_difference(x, old, old_device);
+	if (difference)
+		return answer_fail(x->answer, EXIT_FAILED, "%s is staged with another %s", old->id,
+				   difference);
+	if (is_still_staged(x->m, old->id))
+		return EXIT_OK;
+	/* Begun, failed or gone: what is known of the device stays, and must be what is found. */
+	free(x->vol->plugin_metadata);
+	x->vol->plugin_metadata = take_ptr(&old->plugin_metadata);
+	x->vol->created_at_ms = old->created_at_ms;
+	return stage_now(x, true);
+}
+
+static enum proto_exit stage_locked(struct staging *x)
+{
+	AUTO(volume_record) *old = NULL;
+	AUTO(device_record) *old_device = NULL;
+	int r = store_volume_by_id(x->m->store, x->vol->id, &old);
+
+	if (r == -ENOENT)
+		return stage_now(x, false);
+	if (r == 0)
+		r = store_device_by_id(x->m->store, x->vol->id, &old_device);
+	if (r == -ENOENT)
+		return answer_fail(x->answer, EXIT_FAILED,
+				   "volume id %s is that of a mounted volume", x->vol->id);
+	return r < 0 ? store_failed(x->answer, r) : stage_known(x, old, old_device);
+}
+
+enum proto_exit manager_stage(struct manager *m, const struct stage_request *request,
+			      struct answer *answer)
+{
+	AUTO(staging) *x = calloc(1, sizeof(*x));
+	const char *id = NULL;
+
+	if (!x)
+		return fail(answer, -ENOMEM, NULL);
+	x->m = m;
+	x->request = request;
+	x->answer = answer;
+	if (staging_check(x) == EXIT_OK) {
+		id = x->vol->id;
+		if (key_lock(m, id) < 0)
+			return fail(answer, -ENOMEM, NULL);
+		stage_locked(x);
+		key_unlock(m, id);
+	}
+	manager_changed(m);
+	if (answer->exit != EXIT_OK) {
+		event(m, id, "stage-failed", "%s", answer->error);
+		return answer->exit;
+	}
+	answer->result =
+		json_pack("{s:s, s:s, s:s}", "id", id, "state", volume_state_name(VOLUME_STAGED),
+			  "stagingPath", x->device->staging_path);
+	return EXIT_OK;
+}
+
+/* ---- at the daemon's start ---- */
+
+/* Why a device whose staging did not end is not staged. */
+static void describe_unfinished(struct manager *m, const struct volume_record *vol, char *ret_text,
+				size_t size)
+{
+	AUTO(volume_work) *work = NULL;
+	char why[PLUGIN_ERROR_MAX];
+	const char *program = NULL;
+
+	if (work_open(m, vol, NULL, false, &work, why) == 0 && work->plugin->device_unfinished)
+		program = work->plugin->device_unfinished(&work->building.b);
+	if (program)
+		snprintf(
+			ret_text, size,
+			"%s was interrupted, and is not repeated: unstage, see what is on the device",
+			program);
+	else
+		snprintf(ret_text, size, "staging was interrupted");
+}
+
+void stage_reconstruct(struct manager *m, const struct volume_record *vol)
+{
+	enum volume_state state = VOLUME_FAILED;
+	char reason[ANSWER_TEXT_MAX];
+	int r;
+
+	if (vol->state == VOLUME_TEARING_DOWN || vol->state == VOLUME_ABSENT ||
+	    vol->state == VOLUME_FAILED || is_still_staged(m, vol->id))
+		return;
+	if (vol->state == VOLUME_SETTING_UP) {
+		describe_unfinished(m, vol, reason, sizeof(reason));
+	} else {
+		state = VOLUME_ABSENT;
+		snprintf(reason, sizeof(reason), "%s",
+			 strcmp(vol->boot_id ? vol->boot_id : "", m->boot_id) == 0 ?
+				 "nothing is mounted where it was staged" :
+				 "the machine has been restarted");
+	}
+	r = store_volume_set_state(m->store, vol->id, state, reason, vol->mount_id);
+	if (r < 0)
+		log_line(LOG_WARNING, "reconstruct",
+			 "vol=%s ignoring that its state is not on record: %s", vol->id,
+			 strerror(-r));
+	event(m, vol->id, "reconstructed", "%s -> %s: %s", volume_state_name(vol->state),
+	      volume_state_name(state), reason);
+}

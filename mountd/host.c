@@ -17,6 +17,7 @@
 #include "mountd/device_host.h"
 #include "mountd/holders.h"
 #include "mountd/mount.h"
+#include "mountd/steps.h"
 #include "mountd/wrapped.h"
 
 int host_fail(struct volume_builder *b, int error, const char *format, ...)
@@ -110,6 +111,7 @@ static int attach(struct volume_builder *b, int tree_fd, int dir_fd, const char 
 	if (mount_setattr(tree_fd, "", AT_EMPTY_PATH, &private, sizeof(private)) < 0)
 		log_line(LOG_WARNING, "bind", "ignoring that %s/%s stays shared: %s", b->dir_path,
 			 name, strerror(errno));
+	step_reached(building_of(b)->manager, STEP_PLUGIN_BOUND);
 	return 0;
 }
 

@@ -14,6 +14,7 @@
 #include "mountd/daemon.h"
 #include "mountd/proto.h"
 #include "mountd/server.h"
+#include "mountd/steps.h"
 
 #define IDLE_DEFAULT_MS 60000
 
@@ -99,6 +100,25 @@ static enum log_level configured_level(const struct layout *layout)
 	return rules->log_level;
 }
 
+/* For tests (steps.h): a service's environment must not make it crash. */
+static int crash_requested(struct manager *m, const struct layout *layout)
+{
+	const char *text = getenv("FSGROUPFS_CRASH_AT");
+	char quoted[64];
+
+	if (!text)
+		return 0;
+	if (strcmp(layout->root, "/") == 0) {
+		fprintf(stderr, "fsgroup-mountd: FSGROUPFS_CRASH_AT needs a --root other than /\n");
+		return -EPERM;
+	}
+	if (step_crash_at(m, text) == 0)
+		return 0;
+	fprintf(stderr, "fsgroup-mountd: FSGROUPFS_CRASH_AT: %s is no step\n",
+		log_quote(text, quoted, sizeof(quoted)));
+	return -EINVAL;
+}
+
 /* From here on we are the daemon of this root. */
 static int serve(const struct options *options, const struct layout *layout, int ready_fd)
 {
@@ -114,6 +134,8 @@ static int serve(const struct options *options, const struct layout *layout, int
 		fprintf(stderr, "fsgroup-mountd: %s\n", why[0] ? why : strerror(-r));
 		return EXIT_FAILED;
 	}
+	if (crash_requested(m, layout) < 0)
+		return EXIT_FAILED;
 	log_setup(configured_level(layout), NULL);
 	manager_reconstruct_start(m);
 	r = daemon_listen(layout, &listen_fd);

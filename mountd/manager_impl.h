@@ -16,6 +16,7 @@
 #include "mountd/mount.h"
 #include "mountd/overlays.h"
 #include "mountd/spec.h"
+#include "mountd/steps.h"
 #include "mountd/target.h"
 #include "mountd/volume_file.h"
 #include "plugins/plugin.h"
@@ -54,6 +55,8 @@ struct manager {
 	struct mended *mended;	/* guarded by lock */
 	pthread_t mender;
 	bool has_mender;
+	enum step crash_step;	/* guarded by lock */
+	uint64_t crash_times;	/* 0: never; guarded by lock */
 };
 
 /*

@@ -30,7 +30,10 @@ static int record_setup(struct presenting *p, struct plan *plan)
 	if (plan->run && !p->vol->run_id)
 		return -ENOMEM;
 	r = store_setup_done(p->m->store, p->vol, p->certifies, plan->run);
-	return r < 0 ? presenting_store_failed(p, r) : 0;
+	if (r < 0)
+		return presenting_store_failed(p, r);
+	step_reached(p->m, STEP_MOUNT_DONE);
+	return 0;
 }
 
 /*
@@ -70,9 +73,11 @@ static int attach_clone(struct presenting *p, int tree_fd, enum volume_state sta
 
 	if (r < 0)
 		return r;
+	step_reached(p->m, STEP_TARGET_RECORDED);
 	r = mount_attach(tree_fd, p->target->parent_fd, p->target->name);
 	if (r < 0)
 		return presenting_fail(p, r, "mounting at the target: %s", strerror(-r));
+	step_reached(p->m, STEP_TARGET_MOUNTED);
 	return record_state(p, state, reason);
 }
 
@@ -212,6 +217,7 @@ static int present_overlay(struct presenting *p, const struct plan *plan)
 
 	if (r < 0)
 		return r;
+	step_reached(p->m, STEP_OVERLAY_STARTED);
 	overlay_status_get(o, &status);
 	p->vol->mount_id = status.mount_id;
 	learn_dev(p);

@@ -66,6 +66,7 @@ static int run(struct manager *m, const struct volume_record *vol, struct volume
 	r = work->plugin->check(b);
 	if (r == 0)
 		r = work->plugin->refresh(b, volume_plugin_gid(vol), ret_changed);
+	step_reached(m, STEP_REFRESHED);
 	if (r == 0)
 		r = certify(work, &certifies);
 	if (r < 0) {

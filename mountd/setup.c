@@ -176,6 +176,7 @@ static int set_up_and_present(struct mounting *x, char *ret_error)
 		snprintf(ret_error, ANSWER_TEXT_MAX, "%s", work->building.b.error);
 		return r;
 	}
+	step_reached(x->m, STEP_MOUNT_SET_UP);
 	struct presenting p = {
 		.m = x->m,
 		.vol = x->vol,
@@ -275,6 +276,7 @@ static enum proto_exit mount_now(struct mounting *x, bool was_known)
 
 	if (check_target(x) != EXIT_OK)
 		return x->answer->exit;
+	step_reached(x->m, STEP_MOUNT_CHECKED);
 	r = was_known ? store_volume_update(x->m->store, x->vol) : insert(x, why);
 	if (r < 0 && why[0])
 		return answer_fail(x->answer, EXIT_FAILED, "%s", why);
@@ -282,12 +284,14 @@ static enum proto_exit mount_now(struct mounting *x, bool was_known)
 		return answer_fail(x->answer, EXIT_FAILED, "the volume id or the target is taken");
 	if (r < 0)
 		return store_failed(x->answer, r);
+	step_reached(x->m, STEP_MOUNT_RECORDED);
 	r = set_up_and_present(x, why);
 	if (r < 0) {
 		answer_fail(x->answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));
 		undo(x, was_known);
 		return x->answer->exit;
 	}
+	step_reached(x->m, STEP_MOUNT_PRESENTED);
 	event(x->m, x->vol->id, "mounted", "%s at %s", x->vol->plugin, x->vol->target);
 	return EXIT_OK;
 }

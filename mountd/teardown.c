@@ -148,6 +148,7 @@ static int tear_down_plugin(struct manager *m, struct volume_record *vol, enum t
 			 why[0] ? why : strerror(-r));
 		return r;
 	}
+	step_reached(m, STEP_UNMOUNT_TORN_DOWN);
 	if (keep == KEEP_NOTHING)
 		r = volume_file_remove(m->files, vol->id);
 	if (keep == KEEP_NOTHING && r == 0 && unlinkat(m->volumes_fd, vol->id, AT_REMOVEDIR) < 0 &&
@@ -157,6 +158,7 @@ static int tear_down_plugin(struct manager *m, struct volume_record *vol, enum t
 		snprintf(ret_error, ANSWER_TEXT_MAX, "the volume's directory: %s", strerror(-r));
 		return r;
 	}
+	step_reached(m, STEP_UNMOUNT_REMOVED);
 	return 0;
 }
 
@@ -187,12 +189,16 @@ int teardown(struct manager *m, struct volume_record *vol, bool lazy, enum teard
 	    overlay_attach(o, vol->id, true) < 0)
 		return -ENOMEM;
 	r = unmount_target(m, vol, o, lazy, ret_error);
-	if (r == 0 && o)
+	if (r < 0)
+		return r;
+	step_reached(m, STEP_UNMOUNT_DETACHED);
+	if (o)
 		r = await_overlay(m, vol, o, lazy,
 				  !plugin || plugin->attributes.idempotency != IDEMPOTENCY_MARKER,
 				  ret_error);
 	if (r < 0)
 		return r;
+	step_reached(m, STEP_UNMOUNT_ENDED);
 	if (keep != KEEP_SET_UP)
 		r = tear_down_plugin(m, vol, keep, ret_error);
 	if (r < 0)
@@ -246,12 +252,14 @@ static enum proto_exit unmount_known(struct manager *m, struct volume_record *vo
 	if (r < 0) {
 		store_failed(answer, r);
 	} else {
+		step_reached(m, STEP_UNMOUNT_RECORDED);
 		r = teardown(m, vol, lazy, KEEP_NOTHING, why);
 		if (r < 0)
 			answer_fail(answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));
 	}
 	if (r == 0) {
 		r = store_volume_delete(m->store, vol->id);
+		step_reached(m, STEP_UNMOUNT_DELETED);
 		if (r < 0)
 			store_failed(answer, r);
 		else

@@ -258,11 +258,14 @@ static int set_up_inner(struct volume_builder *b, struct inner *inner, gid_t gid
 	r = record_inner(b, inner, inner->record->certifies);
 	if (r < 0)
 		return r;
+	step_reached(building_of(b)->manager, STEP_WRAPPED_RECORDED);
 	r = flow_set_up(flow, gid);
 	if (r < 0)
 		inner_failed(b, inner, r);
+	step_reached(building_of(b)->manager, STEP_WRAPPED_SET_UP);
 	/* Also of a set-up that failed: its tear-down must find what it made. */
 	recorded = record_inner(b, inner, r < 0 ? NULL : flow->certifies);
+	step_reached(building_of(b)->manager, STEP_WRAPPED_DONE);
 	return r < 0 ? r : recorded;
 }
 
@@ -375,6 +378,7 @@ int wrapped_tear_down(struct volume_builder *b, const char *name)
 		r = -errno;
 		return host_fail(b, r, "%s: %s", inner->dir_path, strerror(-r));
 	}
+	step_reached(building_of(b)->manager, STEP_WRAPPED_TORN_DOWN);
 	/* The record last: whoever is cut off before finds it, and goes on. */
 	r = store_wrapped_delete(building_of(b)->manager->store, b->id, inner->record->name);
 	return r < 0 ? store_failed(b, r) : 0;

@@ -1,0 +1,147 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# The set-up flow, cut off everywhere: the daemon is made to crash at every step of mount and unmount
+# (mountd/steps.h), five times running, for several plugins; then status must work, the next mount must finish
+# and the next unmount undo what is there, and nothing may be left or lost. Needs root and /dev/fuse.
+# timeout: 300
+set -euo pipefail
+# shellcheck source=tests/integ/lib_volume.sh
+. "$(dirname "$0")/lib_volume.sh"
+need_root
+need_fuse
+need_tools jq
+own_mounts "$0" "$@"
+start_volume_test
+
+pod=$scratch/pod data=$scratch/data reached=$scratch/reached
+log=$FSGROUPFS_ROOT/var/lib/fsgroupfs/mountd.log
+mkdir "$pod"
+touch "$reached"
+make_files "$data" 30
+echo '{"name": "m", "emptyDir": {"medium": "Memory", "sizeLimit": "4Mi"}}' >"$scratch/memory.json"
+mapfile -t mount_steps < <("$helpers/steps" | grep '^mount\.' | grep -v wrapped)
+mapfile -t unmount_steps < <("$helpers/steps" | grep '^unmount\.' | grep -v wrapped)
+
+declare -A arguments=(
+	[emptyDir]='--plugin emptyDir'
+	[memory]="--spec $scratch/memory.json"
+	[local]="--plugin local --source $data"
+	[hostPath]="--plugin hostPath --source $data"
+)
+kinds=(emptyDir memory local hostPath)
+
+mount_kind() {
+	# shellcheck disable=SC2086
+	ctl mount ${arguments[$1]} --target "$pod" --fsgroup "$GROUP" --volume-id v
+}
+
+daemons_started() {
+	grep -c 'op=start' "$log" 2>/dev/null || true
+}
+
+# crash_at STEP COMMAND...: with a daemon that crashes there, and each that is started after it.
+crash_at() {
+	local step=$1 before
+
+	shift
+	kill_daemon KILL
+	before=$(daemons_started)
+	FSGROUPFS_CRASH_AT=$step "$@" || true
+	kill_daemon KILL
+	if [ "$(daemons_started)" -gt "$((${before:-0} + 1))" ]; then
+		printf '%s\n' "$step" >>"$reached"
+	fi
+}
+
+status_works() {
+	local status=0
+
+	ctl status v >/dev/null || status=$?
+	[ "$status" = 0 ] || [ "$status" = 4 ]
+}
+
+# Set up and usable, with what it should hold.
+is_usable() {
+	case $1 in
+	local) ctl wait v --for converged --timeout 20 && is_right "$pod" ;;
+	hostPath) same 30 "$(find "$pod" -type f | wc -l)" ;;
+	memory) ctl wait v --for native --timeout 20 && same tmpfs "$(stat -fc %T "$pod")" && touch "$pod/new" ;;
+	*) same "0:$GROUP:2777" "$(attributes "$pod")" && touch "$pod/new" ;;
+	esac
+}
+
+# On record, mounted, or in the state directory: nothing, and the source is whole.
+is_gone() {
+	same '[]' "$(ctl list --json | jq -c .)" &&
+		same '' "$(mounts_below "$scratch")" &&
+		same '' "$(ls "$FSGROUPFS_ROOT/var/lib/fsgroupfs/volumes" "$FSGROUPFS_ROOT/run/fsgroupfs/keepers" |
+			grep -v ':$' | tr -d '\n')" &&
+		same 30 "$(find "$data" -type f -size +0 | wc -l)"
+}
+
+for kind in "${kinds[@]}"; do
+	for i in "${!mount_steps[@]}"; do
+		step=${mount_steps[$i]} undo=${unmount_steps[$((i % ${#unmount_steps[@]}))]}
+
+		crash_at "$step" mount_kind "$kind"
+		check "$kind: status after a crash at $step" status_works
+		check "$kind: the next unmount undoes it" ctl unmount v
+		check "$kind: nothing is left" is_gone
+
+		crash_at "$step" mount_kind "$kind"
+		check "$kind: the next mount finishes after a crash at $step" mount_kind "$kind"
+		check "$kind: it is usable" is_usable "$kind"
+		crash_at "$undo" ctl unmount v
+		check "$kind: status after a crash at $undo" status_works
+		check "$kind: the next unmount finishes it" ctl unmount v
+		check "$kind: nothing is left" is_gone
+	done
+done
+
+# ---- what users wrote is not lost ----
+
+check 'emptyDir' mount_kind emptyDir
+echo precious >"$pod/file"
+for step in "${mount_steps[@]}"; do
+	check 'native' ctl wait v --for native --timeout 20
+	umount "$pod"
+	crash_at "$step" mount_kind emptyDir
+	check "mounted again after a crash at $step" mount_kind emptyDir
+	check 'the data is there' same precious "$(cat "$pod/file")"
+done
+check 'unmount' ctl unmount v
+
+# ---- a caller that goes away ----
+
+# The daemon works on; its answer has no reader. The shell would report each that is killed.
+callers_go_away() {
+	local time
+
+	for time in 0.02 0.04 0.06 0.08; do
+		timeout -s KILL "$time" "$BIN/fsgroupctl" "$@" || true
+	done >"$scratch/gone" 2>&1
+}
+
+# shellcheck disable=SC2086
+callers_go_away mount ${arguments[local]} --target "$pod" --fsgroup "$GROUP" --volume-id v
+check 'after callers of mount that went away the next finishes' mount_kind local
+check 'it is usable' is_usable local
+callers_go_away unmount v
+check 'after callers of unmount that went away it can be mounted' mount_kind local
+check 'it is usable' is_usable local
+check 'unmount' ctl unmount v
+check 'nothing is left' is_gone
+
+# ---- the hook itself ----
+
+kill_daemon KILL
+complaint() {
+	FSGROUPFS_CRASH_AT=$1 timeout 10 "$BIN/fsgroup-mountd" --root "$FSGROUPFS_ROOT" -f 2>&1 || true
+}
+check 'a step that is none is refused' grep -q 'is no step' <(complaint nonsense)
+check 'so is a count that is none' grep -q 'is no step' <(complaint mount.done:0)
+unreached=$(printf '%s\n' "${mount_steps[@]}" "${unmount_steps[@]}" | grep -vxFf "$reached" | tr '\n' ' ' || true)
+check 'every step was reached' same '' "$unreached"
+
+end_volume_test

@@ -75,24 +75,97 @@ int objects_find(struct volume_builder *b, const char *kind, const char *namespa
 	return 0;
 }
 
-int objects_find_pod(struct volume_builder *b, json_t **ret_pod)
+/* The only object of @kind; @hint: what to do about several. */
+static int find_only(struct volume_builder *b, const char *kind, const char *hint,
+		     json_t **ret_object)
 {
 	json_t *object, *found = NULL;
 	size_t i;
 
 	if (!b->objects)
-		return builder_fail(b, -ENOENT, "Pod: the call brought no objects");
+		return builder_fail(b, -ENOENT, "%s: the call brought no objects", kind);
 	json_array_foreach(b->objects, i, object) {
-		if (!is_of_kind(object, "Pod"))
+		if (!is_of_kind(object, kind))
 			continue;
 		if (found && !json_equal(found, object))
-			return builder_fail(
-				b, -ENOTUNIQ,
-				"Pod: there are several among the objects; --pod NS/NAME selects one");
+			return builder_fail(b, -ENOTUNIQ,
+					    "%s: there are several among the objects%s", kind,
+					    hint);
 		found = object;
 	}
 	if (!found)
-		return builder_fail(b, -ENOENT, "Pod: none is among the objects");
-	*ret_pod = found;
+		return builder_fail(b, -ENOENT, "%s: none is among the objects", kind);
+	*ret_object = found;
+	return 0;
+}
+
+int objects_find_pod(struct volume_builder *b, json_t **ret_pod)
+{
+	return find_only(b, "Pod", "; --pod NS/NAME selects one", ret_pod);
+}
+
+int objects_find_node(struct volume_builder *b, const json_t *pod, json_t **ret_node)
+{
+	const char *name = text_of(json_object_get(pod, "spec"), "nodeName");
+
+	return name && *name ? objects_find(b, "Node", "", name, ret_node) :
+			       find_only(b, "Node", "", ret_node);
+}
+
+/* An empty audience is the API server's own, which it fills in: the request that names none is preferred. */
+static bool is_for_audience(const json_t *request, const char *audience)
+{
+	const json_t *list = json_object_get(json_object_get(request, "spec"), "audiences");
+	const json_t *item;
+	size_t i;
+
+	if (!*audience && json_array_size(list) == 0)
+		return true;
+	json_array_foreach(list, i, item) {
+		const char *text = json_string_value(item);
+
+		if (text && strcmp(text, audience) == 0)
+			return true;
+	}
+	return false;
+}
+
+static bool is_in_namespace(const struct volume_builder *b, const json_t *object)
+{
+	const char *found = text_of(json_object_get(object, "metadata"), "namespace");
+
+	return !found || !*found ||
+	       strcmp(found, b->pod_namespace ? b->pod_namespace : DEFAULT_NAMESPACE) == 0;
+}
+
+int objects_find_token(struct volume_builder *b, const char *audience, json_t **ret_request)
+{
+	json_t *object, *found = NULL, *any = NULL;
+	char quoted[128];
+	size_t i, all = 0;
+
+	log_quote(audience, quoted, sizeof(quoted));
+	if (!b->objects)
+		return builder_fail(b, -ENOENT, "TokenRequest: the call brought no objects");
+	json_array_foreach(b->objects, i, object) {
+		if (!is_of_kind(object, "TokenRequest") || !is_in_namespace(b, object))
+			continue;
+		all++;
+		any = object;
+		if (!is_for_audience(object, audience))
+			continue;
+		if (found && !json_equal(found, object))
+			return builder_fail(b, -ENOTUNIQ,
+					    "TokenRequest: two that differ are for audience \"%s\"",
+					    quoted);
+		found = object;
+	}
+	if (!found && !*audience && all == 1)
+		found = any;
+	if (!found)
+		return builder_fail(b, -ENOENT,
+				    "TokenRequest: none among the objects is for audience \"%s\"",
+				    quoted);
+	*ret_request = found;
 	return 0;
 }

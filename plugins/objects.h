@@ -25,4 +25,13 @@ int objects_find(struct volume_builder *b, const char *kind, const char *namespa
  */
 int objects_find_pod(struct volume_builder *b, json_t **ret_pod);
 
+/* objects_find_node: the Node that @pod names (spec.nodeName), else the only one. Errors as objects_find(). */
+int objects_find_node(struct volume_builder *b, const json_t *pod, json_t **ret_node);
+
+/*
+ * objects_find_token: the TokenRequest of the builder's namespace whose spec.audiences has @audience. "":
+ * that which names no audience, else the only one. Errors as objects_find().
+ */
+int objects_find_token(struct volume_builder *b, const char *audience, json_t **ret_request);
+
 #endif

@@ -108,6 +108,9 @@ int payload_add(struct payload *p, const char *path, const void *bytes, size_t l
 	char quoted[128];
 	int r;
 
+	if (len > PAYLOAD_MAX - p->bytes)
+		return fail(ret_error, size, -E2BIG, "%s: more than %u MiB in one volume", origin,
+			    PAYLOAD_MAX >> 20);
 	if (!copy || !from || !entry)
 		return fail(ret_error, size, -ENOMEM, "out of memory");
 	r = clean_path(path, &clean, &why);
@@ -124,6 +127,7 @@ int payload_add(struct payload *p, const char *path, const void *bytes, size_t l
 		.origin = take_ptr(&from),
 	};
 	p->count++;
+	p->bytes += len;
 	return 0;
 }
 

@@ -18,6 +18,7 @@
 
 /* Source: Kubernetes' limits for the values of one Secret or ConfigMap, and for a path in a volume. */
 #define PAYLOAD_SOURCE_MAX (1U << 20)
+#define PAYLOAD_MAX (16U << 20) /* bytes in all: no more comes in a request */
 #define PAYLOAD_PATH_MAX 4095
 #define PAYLOAD_NAME_MAX 255
 
@@ -33,6 +34,7 @@ struct payload_entry {
 struct payload {
 	struct payload_entry *entries; /* sealed: sorted, a directory before what is in it */
 	size_t count, capacity;
+	size_t bytes; /* of all contents */
 };
 
 struct payload *payload_new(void);
@@ -47,7 +49,7 @@ DEFINE_AUTO(payload)
  * @ret_error: @size bytes, one line on failure
  *
  * Returns 0, -ENOMEM, or -EINVAL: an absolute or empty path, a name "..", a first name that begins with
- * ".." (kept for the writer's own), a name or a path that is too long.
+ * ".." (kept for the writer's own), a name or a path that is too long. -E2BIG: more than PAYLOAD_MAX bytes.
  */
 int payload_add(struct payload *p, const char *path, const void *bytes, size_t len, mode_t mode,
 		const char *origin, char *ret_error, size_t size);

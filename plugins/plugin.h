@@ -268,11 +268,15 @@ const struct volume_plugin *plugin_find(const char *name);
 /* plugin_at: the plugins in registry order; NULL after the last. */
 const struct volume_plugin *plugin_at(size_t index);
 
+extern const struct volume_plugin plugin_config_map;
+extern const struct volume_plugin plugin_downward_api;
 extern const struct volume_plugin plugin_empty_dir;
 extern const struct volume_plugin plugin_flex_volume;
 extern const struct volume_plugin plugin_git_repo;
 extern const struct volume_plugin plugin_host_path;
 extern const struct volume_plugin plugin_local;
+extern const struct volume_plugin plugin_projected;
+extern const struct volume_plugin plugin_secret;
 extern const struct volume_plugin plugin_gce_persistent_disk; /* these six: block.c */
 extern const struct volume_plugin plugin_aws_elastic_block_store;
 extern const struct volume_plugin plugin_azure_disk;

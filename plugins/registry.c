@@ -6,12 +6,17 @@
 #include "fs/base/cleanup.h"
 
 /* Every kind of volume. A new one is a file, its table, and a row here. */
+/* clang-format off */
 static const struct volume_plugin *const plugins[] = {
+	&plugin_config_map,
+	&plugin_downward_api,
 	&plugin_empty_dir,
 	&plugin_flex_volume,
 	&plugin_git_repo,
 	&plugin_host_path,
 	&plugin_local,
+	&plugin_projected,
+	&plugin_secret,
 	&plugin_gce_persistent_disk,
 	&plugin_aws_elastic_block_store,
 	&plugin_azure_disk,
@@ -19,6 +24,7 @@ static const struct volume_plugin *const plugins[] = {
 	&plugin_iscsi,
 	&plugin_fc,
 };
+/* clang-format on */
 
 const struct volume_plugin *plugin_at(size_t index)
 {

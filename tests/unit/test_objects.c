@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -143,6 +144,78 @@ static void objects_find_pod_is_the_only_one(void **state)
 	assert_non_null(strstr(b->error, "--pod"));
 }
 
+static void objects_find_node_is_that_of_the_pod_or_the_only_one(void **state)
+{
+	struct volume_builder *b = *state;
+	json_t *pod = load("{'spec': {'nodeName': 'n2'}}"), *bare = load("{}"), *node = NULL;
+
+	assert_int_equal(objects_find_node(b, bare, &node), -ENOENT);
+	json_array_append_new(b->objects, load("{'kind': 'Node', 'metadata': {'name': 'n1'}}"));
+	assert_int_equal(objects_find_node(b, bare, &node), 0);
+	assert_int_equal(objects_find_node(b, pod, &node), -ENOENT);
+	json_array_append_new(b->objects, load("{'kind': 'Node', 'metadata': {'name': 'n2'}}"));
+	assert_int_equal(objects_find_node(b, pod, &node), 0);
+	assert_string_equal(
+		json_string_value(json_object_get(json_object_get(node, "metadata"), "name")),
+		"n2");
+	assert_int_equal(objects_find_node(b, bare, &node), -ENOTUNIQ);
+	json_decref(pod);
+	json_decref(bare);
+}
+
+static const char *token_for(struct volume_builder *b, const char *audience)
+{
+	static char text[64];
+	json_t *request = NULL;
+	int r = objects_find_token(b, audience, &request);
+
+	assert_null(strstr(b->error, "CANARY"));
+	if (r < 0)
+		snprintf(text, sizeof(text), "%d", r);
+	else
+		snprintf(text, sizeof(text), "%s",
+			 json_string_value(
+				 json_object_get(json_object_get(request, "status"), "token")));
+	return text;
+}
+
+static void objects_find_token_is_by_audience(void **state)
+{
+	struct volume_builder *b = *state;
+
+	assert_string_equal(token_for(b, ""), "-2");
+	json_array_append_new(b->objects,
+			      load("{'kind': 'TokenRequest', 'spec': {'audiences': ['api', 'x']},"
+				   " 'status': {'token': 'CANARY-api'}}"));
+	assert_string_equal(token_for(b, "api"), "CANARY-api");
+	assert_string_equal(token_for(b, "x"), "CANARY-api");
+	assert_string_equal(token_for(b, ""), "CANARY-api");
+	assert_string_equal(token_for(b, "vault"), "-2");
+	json_array_append_new(
+		b->objects,
+		load("{'kind': 'TokenRequest', 'spec': {'audiences': ['vault']},"
+		     " 'metadata': {'namespace': 'a'}, 'status': {'token': 'CANARY-vault'}}"));
+	json_array_append_new(
+		b->objects,
+		load("{'kind': 'TokenRequest', 'spec': {'audiences': ['other']},"
+		     " 'metadata': {'namespace': 'b'}, 'status': {'token': 'CANARY-b'}}"));
+	assert_string_equal(token_for(b, "vault"), "CANARY-vault");
+	assert_string_equal(token_for(b, "other"), "-2");
+	assert_string_equal(token_for(b, ""), "-2");
+	json_array_append_new(b->objects, load("{'kind': 'TokenRequest', 'spec': {'audiences': []},"
+					       " 'status': {'token': 'CANARY-default'}}"));
+	assert_string_equal(token_for(b, ""), "CANARY-default");
+	json_array_append_new(b->objects,
+			      load("{'kind': 'TokenRequest', 'spec': {'audiences': ['x']},"
+				   " 'status': {'token': 'CANARY-x'}}"));
+	{
+		char wanted[16];
+
+		snprintf(wanted, sizeof(wanted), "%d", -ENOTUNIQ);
+		assert_string_equal(token_for(b, "x"), wanted);
+	}
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -153,6 +226,8 @@ int main(void)
 		TEST(objects_find_two_that_differ_are_refused_without_content),
 		TEST(objects_find_error_quotes_names),
 		TEST(objects_find_pod_is_the_only_one),
+		TEST(objects_find_node_is_that_of_the_pod_or_the_only_one),
+		TEST(objects_find_token_is_by_audience),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

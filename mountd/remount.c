@@ -21,6 +21,9 @@
 #include "mountd/tree_identity.h"
 
 #define DEAD_ANSWER_MS 2000
+/* A server may outlive its keeper by a moment. */
+#define DEAD_TRIES 10
+#define DEAD_PAUSE_MS 100
 
 static bool is_same_boot(const struct manager *m, const struct volume_record *vol)
 {
@@ -128,6 +131,8 @@ static int detach_dead(struct manager *m, struct volume_record *vol, char *ret_e
 	r = mount_look(target->parent_fd, target->name, &view);
 	if (r < 0 || !view.is_root || view.id != vol->mount_id)
 		return 0; /* what else is there the set-up flow looks at */
+	for (int i = 1; i < DEAD_TRIES && !is_dead(target); i++)
+		poll(NULL, 0, DEAD_PAUSE_MS);
 	if (!is_dead(target)) {
 		snprintf(ret_error, ANSWER_TEXT_MAX, "something still serves the overlay");
 		return -EBUSY;

@@ -58,7 +58,7 @@ until_true() {
 }
 
 no_volume() { [ "$(ctl list --json)" = '[]' ]; }
-has_event() { ctl events --json | grep -qF -- "$1"; }
+has_event() { ctl events --json >"$scratch/events" && grep -qF -- "$1" "$scratch/events"; }
 has_state() { [ "$(state_of "$1")" = "$2" ]; }
 has_group() { [ "$(stat -c %g "$1" 2>/dev/null)" = "$2" ]; }
 

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fuse_lowlevel.h>
+#include <linux/fuse.h>
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
@@ -22,10 +23,29 @@ static int register_file(struct overlay *ov, int file)
 
 static void unregister_file(struct overlay *ov, int32_t id)
 {
+	struct ledger_record *rec = ledger_current();
 	uint32_t argument = (uint32_t)id;
 
-	if (ioctl(ov->device_fd, DEVICE_BACKING_CLOSE, &argument) < 0)
+	/* -ENOENT: a server that died did it. */
+	if (ioctl(ov->device_fd, DEVICE_BACKING_CLOSE, &argument) < 0 && errno != ENOENT)
 		log_line(LOG_WARNING, "release", "backing id %d: %m (ignoring)", (int)id);
+	if (rec)
+		rec->closing_id = 0;
+}
+
+/* A descriptor means something to the server that has it: the upper half says which that is. */
+static uint64_t handle_of(const struct overlay *ov, int file)
+{
+	uint64_t server = atomic_load(&ov->shared.header->restarts) & 0x7fffffff;
+
+	return server << 32 | (uint32_t)file;
+}
+
+int backing_file(const struct overlay *ov, uint64_t fh)
+{
+	int file = (int)(uint32_t)fh;
+
+	return !file_handle_is_none(fh) && handle_of(ov, file) == fh ? file : -1;
 }
 
 /*
@@ -120,7 +140,7 @@ int backing_open(struct overlay *ov, const struct node_info *node, int file,
 		io_fi->noflush = 1;
 	} else if (r == 0) {
 		r = open_for_cache(lower);
-		io_fi->fh = (uint64_t)lower;
+		io_fi->fh = handle_of(ov, lower);
 		io_fi->noflush = 1;
 	}
 	if (r == 0) {
@@ -146,8 +166,8 @@ void backing_release(struct overlay *ov, uint64_t node_id, uint64_t fh)
 	struct node_info node;
 	int32_t unused = 0;
 
-	if (!file_handle_is_none(fh))
-		close((int)fh);
+	if (backing_file(ov, fh) >= 0)
+		close(backing_file(ov, fh));
 	if (node_get(ov->nodes, node_id, &node) < 0)
 		return;
 	node_lock(ov->nodes, node.ino);
@@ -165,4 +185,39 @@ void backing_release(struct overlay *ov, uint64_t node_id, uint64_t fh)
 	node_unlock(ov->nodes, node.ino);
 	if (node_opens(ov->nodes) == 0)
 		overlay_note_idle(ov);
+}
+
+void backing_take_back(struct overlay *ov, struct ledger_record *rec)
+{
+	/* A release that was counted stays so: to be repeated is only its answer. */
+	if (rec->opcode != FUSE_RELEASE)
+		node_take_back(ov->nodes, rec);
+	if (rec->closing_id > 0)
+		unregister_file(ov, rec->closing_id);
+}
+
+void backing_recover(struct overlay *ov)
+{
+	/* Each thread may have had one id that stood nowhere yet; the kernel counts upwards. */
+	enum { SPAN = 2 * LEDGER_THREADS_MAX };
+	int32_t first = ov->shared.header->backing_last - LEDGER_THREADS_MAX;
+	bool used[SPAN];
+
+	if (!atomic_load(&ov->has_passthrough))
+		return;
+	for (size_t i = 0; i < LEDGER_LEFT_MAX; i++) {
+		struct ledger_record *rec = ledger_left(&ov->shared, i);
+
+		if (rec && rec->closing_id > 0) {
+			unregister_file(ov, rec->closing_id);
+			rec->closing_id = 0;
+		}
+	}
+	if (first < 1)
+		first = 1;
+	node_find_backing(ov->nodes, first, SPAN, used);
+	for (int32_t i = 0; i < SPAN; i++) {
+		if (!used[i])
+			unregister_file(ov, first + i);
+	}
 }

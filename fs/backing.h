@@ -26,6 +26,12 @@ static inline bool file_handle_is_none(uint64_t fh)
 	return fh & FILE_HANDLE_NONE;
 }
 
+/*
+ * backing_file: the server's descriptor of an open that is not in passthrough; -1: there is none, in
+ * passthrough, or because a server that is dead had it.
+ */
+int backing_file(const struct overlay *ov, uint64_t fh);
+
 /* backing_probe: finds out, once INIT is answered, whether the kernel does passthrough for us at all. */
 void backing_probe(struct overlay *ov);
 
@@ -42,5 +48,11 @@ int backing_open(struct overlay *ov, const struct node_info *node, int file,
 
 /* backing_release: undoes one backing_open. */
 void backing_release(struct overlay *ov, uint64_t node_id, uint64_t fh);
+
+/* backing_take_back: takes back what a dead server had counted for the request of @rec (node_take_back). */
+void backing_take_back(struct overlay *ov, struct ledger_record *rec);
+
+/* backing_recover: closes the backing ids that a dead server got or gave up and could not write down. */
+void backing_recover(struct overlay *ov);
 
 #endif

@@ -16,6 +16,8 @@
  *            <─────────────────── CONVERGE   walk now (again, where files failed)
  *            <─────────────────── FINISHED   the finished run is durably on record
  *            <─────────────────── TRY        try the hand-off
+ *   PIN(slot, descriptor) ──────>            hold this for the next server; without descriptor: no more
+ *            <─────────────────── PIN          before MOUNTED: what the last server had held
  *   SURVEY ─────────────────────>            does anybody else use the overlay?
  *            <─────────────────── SURVEYED   or REFUSED(text)
  *   SWAP(error) ────────────────>            opens are held, none is open: swap if nobody else uses it;
@@ -40,16 +42,27 @@ enum channel_kind {
 	CHANNEL_REFUSED,
 	CHANNEL_SURVEY,
 	CHANNEL_SURVEYED,
+	CHANNEL_PIN,
 };
 
 struct channel_message {
 	uint32_t kind;
 	int32_t error; /* errno, positive */
-	char text[248];
+	uint32_t slot; /* of a pin */
+	char text[244];
 };
 
 /* channel_send: 0 or -errno; @text may be NULL. Blocks while the peer's queue is full. */
 int channel_send(int fd, enum channel_kind kind, int error, const char *text);
+
+/* channel_send_pin: @pin, or with -1 its end. Like channel_send. */
+int channel_send_pin(int fd, uint32_t slot, int pin);
+
+/*
+ * channel_receive_pin: like channel_receive; *ret_pin is the descriptor that came with the message, which
+ * is the caller's, or -1.
+ */
+int channel_receive_pin(int fd, struct channel_message *ret_message, int *ret_pin);
 
 /* channel_receive: blocks. 1, 0 at the peer's end, -EPROTO for another size, or -errno. */
 int channel_receive(int fd, struct channel_message *ret_message);

@@ -46,6 +46,16 @@ static const char *state_name(uint32_t state)
 	return state < ARRAY_SIZE(names) ? names[state] : "presented";
 }
 
+static const char *failover_name(uint32_t failover)
+{
+	static const char *const names[] = { "no: starting", "yes",
+					     "no: file handles cannot be opened here",
+					     "no: kernel too old (6.9 is needed)",
+					     "no: kernel too old (6.15 is needed)" };
+
+	return failover < ARRAY_SIZE(names) ? names[failover] : "no";
+}
+
 /* The status message: facts of the keeper, progress and texts of the shared memory. */
 static void write_status(struct control *c, struct keyval_writer *w, char *text)
 {
@@ -60,8 +70,12 @@ static void write_status(struct control *c, struct keyval_writer *w, char *text)
 	if (failures)
 		count = shared_get_texts(c->shared, reason, failures);
 	keyval_begin(w, text, "status");
+	if (facts.failed)
+		snprintf(reason, sizeof(reason), "%s", facts.failed);
 	keyval_add(w, "state", "%s",
-		   facts.is_native ? "native" : state_name(atomic_load(&h->state)));
+		   facts.failed	   ? "failed" :
+		   facts.is_native ? "native" :
+				     state_name(atomic_load(&h->state)));
 	if (reason[0])
 		keyval_add(w, "reason", "%s", reason);
 	keyval_add(w, "run", "%s", facts.run_id);
@@ -77,7 +91,8 @@ static void write_status(struct control *c, struct keyval_writer *w, char *text)
 	keyval_add(w, "converge_rate", "%llu", (unsigned long long)atomic_load(&h->converge_rate));
 	keyval_add(w, "keeper_pid", "%d", (int)getpid());
 	keyval_add(w, "server_pid", "%d", (int)facts.server_pid);
-	keyval_add(w, "restarts", "%u", facts.restarts);
+	keyval_add(w, "restarts", "%u", atomic_load(&h->restarts));
+	keyval_add(w, "failover", "%s", failover_name(atomic_load(&h->failover)));
 	keyval_add(w, "data_path", "%s",
 		   atomic_load(&h->data_path_cached) ? "cached" : "passthrough");
 	keyval_add(w, "mount_id", "%llu", (unsigned long long)facts.mount_id);
@@ -187,6 +202,12 @@ static int handle_finished(struct control *c, int i, const char *message)
 	return c->actions.finished(c->actions.context);
 }
 
+static int handle_recover(struct control *c, int i, const char *message)
+{
+	(void)i, (void)message;
+	return c->actions.recover(c->actions.context);
+}
+
 static int handle_status(struct control *c, int i, const char *message)
 {
 	AUTO_FREE char *text = malloc(KEYVAL_MAX);
@@ -208,6 +229,7 @@ static const struct {
 	{ "pause", handle_pause },     { "resume", handle_resume },
 	{ "rate", handle_rate },       { "converge", handle_converge },
 	{ "handoff", handle_handoff }, { "finished", handle_finished },
+	{ "recover", handle_recover },
 };
 
 static void answer(struct control *c, int i, const char *message)

@@ -6,7 +6,7 @@
  * control: the keeper's socket for whoever supervises it: mountd, and after its death the next one.
  *
  * SOCK_SEQPACKET, one keyval message a packet (fs/base/keyval.h). Requests: status, watch, pause,
- * resume, rate, converge, handoff, finished; the keeper's answers are described at their handlers in
+ * resume, rate, converge, handoff, finished, recover; the keeper's answers are described at their handlers in
  * control.c. A client that does not read loses its connection, never the keeper's time. Single-threaded.
  */
 
@@ -23,9 +23,9 @@ enum { CONTROL_CLIENTS_MAX = 16 };
 struct control_facts {
 	const char *run_id;
 	pid_t server_pid;
-	unsigned restarts;
 	uint64_t mount_id; /* unique id of what is at the target */
 	bool is_native;
+	const char *failed; /* why nothing is served, or NULL */
 };
 
 /* What a client may ask of the keeper; each returns 0 or -errno. */
@@ -34,6 +34,7 @@ struct control_actions {
 	int (*converge)(void *context);
 	int (*handoff)(void *context);
 	int (*finished)(void *context);
+	int (*recover)(void *context);
 	void (*facts)(void *context, struct control_facts *ret_facts);
 	void *context;
 };

@@ -24,6 +24,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "fs/ledger.h"
 #include "fs/shared.h"
 #include "fs/tree.h"
 

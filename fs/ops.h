@@ -6,7 +6,7 @@
  * ops: the FUSE requests, translated. A handler unpacks, makes the calls on node, run and tree, replies
  * exactly once, and touches nothing of the request after.
  *
- * The handlers lie by noun in ops_lookup.c, ops_attr.c, ops_name.c, ops_file.c, ops_dir.c and
+ * The handlers lie by noun in ops_lookup.c, ops_attr.c, ops_create.c, ops_name.c, ops_file.c, ops_dir.c and
  * ops_xattr.c; the table that libfuse gets is in session.c. Names from the kernel pass
  * tree_name_is_valid() before any call uses them.
  */

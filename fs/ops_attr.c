@@ -205,11 +205,13 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 	struct overlay *ov = ops_overlay(req);
 	AUTO_FD int fd = -1;
 	struct caller caller;
-	struct node_info node;
+	struct node_info node = { .id = 0 };
 	struct stat st;
 	int r = node_open(ov->nodes, ino, &fd, &node);
 
 	ops_caller(req, &caller);
+	/* Whatever of this is done twice is done as if once: the kernel lets nobody between. */
+	ledger_start(ino, node.ino, 0, 0);
 	if (r == 0)
 		r = tree_stat(fd, &st);
 	if (r == 0 && (to_set & ~KILL) == 0)
@@ -224,6 +226,8 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 	}
 	if (r == 0 && to_set & TIMES)
 		r = set_times(fd, attr, to_set);
+	if (r == 0)
+		ledger_done();
 	if (r < 0) {
 		/* Part of it may be done. */
 		overlay_invalidate(ov, ino);

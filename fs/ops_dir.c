@@ -69,7 +69,7 @@ static int add(struct listing *l, const struct tree_entry *entry)
 		return 1;
 	}
 	need = fuse_add_direntry_plus(l->req, NULL, 0, entry->name, NULL, 0);
-	if (need > room)
+	if (need > room || !ledger_has_room())
 		return 0;
 	if (!is_dot(entry->name) && tree_name_is_valid(entry->name)) {
 		r = tree_pin(l->dir_fd, entry->name, &fd, &st);

@@ -85,7 +85,11 @@ void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 
 void ops_release(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
-	backing_release(ops_overlay(req), ino, fi->fh);
+	const struct ledger_record *rec = ledger_current();
+
+	/* A dead server may have counted it. */
+	if (!rec || rec->opened == 0)
+		backing_release(ops_overlay(req), ino, fi->fh);
 	fuse_reply_err(req, 0);
 }
 
@@ -101,14 +105,14 @@ static int borrow(struct overlay *ov, fuse_ino_t ino, const struct fuse_file_inf
 	struct stat st;
 	int r;
 
-	if (fi && !file_handle_is_none(fi->fh)) {
-		*ret_file = (int)fi->fh;
+	if (fi && backing_file(ov, fi->fh) >= 0) {
+		*ret_file = backing_file(ov, fi->fh);
 		return 0;
 	}
 	r = node_open(ov->nodes, ino, &fd, &node);
 	if (r == 0)
 		r = tree_stat(fd, &st);
-	if (r == 0 && fi)
+	if (r == 0 && fi && file_handle_is_none(fi->fh))
 		flags |= (int)(fi->fh & (O_DIRECT | O_NOATIME));
 	if (r == 0)
 		r = tree_reopen(fd, st.st_mode, flags, ret_owned);

@@ -1,297 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "fs/backing.h"
 #include "fs/base/cleanup.h"
+#include "fs/ledger.h"
 #include "fs/ops.h"
 
 /*
- * Creating. The kernel has checked that the caller may write the directory as it is shown; the real one
- * may refuse him, belong to another group and lack set-group-ID. So objects are made with the caller's
- * user id and umask (quota, default ACLs), with the group that follows from the directory as shown, and
- * with our capabilities.
+ * Names that come, go and move. None of these calls may be made twice. So the ledger says before what the
+ * name stands for, and when a request comes again a look at the names tells whether the dead server's
+ * call had been made: the kernel lets nobody else at them until it is answered.
  */
-struct creation {
-	struct overlay *ov;
-	struct caller caller;
-	struct node_info dir;
-	int dir_fd;
-	struct stat shown_dir;
-	const char *name;
-	gid_t gid;     /* the new object's */
-	bool inherits; /* the directory is shown with set-group-ID */
-};
 
-static int creation_begin(fuse_req_t req, fuse_ino_t parent, const char *name,
-			  struct creation *ret_new)
+/* Whether the entry @name is the inode @ino. */
+static bool is_entry(int dir_fd, const char *name, uint64_t ino)
 {
-	struct creation new = { .ov = ops_overlay(req), .dir_fd = -1, .name = name };
-	int r;
-
-	r = name ? tree_name_check(name) : 0;
-	if (r < 0)
-		return r;
-	ops_caller(req, &new.caller);
-	r = node_open(new.ov->nodes, parent, &new.dir_fd, &new.dir);
-	if (r == 0)
-		r = tree_stat(new.dir_fd, &new.shown_dir);
-	if (r < 0) {
-		cleanup_fd(&new.dir_fd);
-		return r;
-	}
-	/* In a virtual view the lower's own group rule decides: nothing there is written for the view. */
-	if (new.ov->options->ownership == OWNERSHIP_CONVERGE)
-		run_show(&new.ov->run, &new.dir, new.dir_fd, &new.shown_dir);
-	new.inherits = new.shown_dir.st_mode &S_ISGID;
-	new.gid = new.inherits ? new.shown_dir.st_gid : new.caller.gid;
-	*ret_new = new;
-	return 0;
-}
-
-/*
- * A set-group-ID executable made in a set-group-ID directory by somebody outside its group: the kernel
- * takes the bit (mode_strip_sgid); ours cannot, because the real directory may have neither.
- */
-static mode_t allowed_mode(const struct creation *new, mode_t mode)
-{
-	const mode_t both = S_ISGID | S_IXGRP;
-
-	if ((mode & both) != both || S_ISDIR(mode) || !new->inherits)
-		return mode;
-	if (caller_is_in_group(&new->caller, new->gid) ||
-	    caller_has_capability(&new->caller, CAP_FSETID))
-		return mode;
-	return mode & ~(mode_t)S_ISGID;
-}
-
-enum { SET_IDS = S_ISUID | S_ISGID };
-
-/*
- * What the real directory could not give the new object: the group, where it has set-group-ID and
- * another group; set-group-ID of a directory, where it has none.
- */
-static int adjust(const struct creation *new, int fd, mode_t wanted, struct stat *io_st)
-{
-	bool wants_sgid = S_ISDIR(io_st->st_mode) && new->inherits;
-	bool has_equal_times = io_st->st_mtim.tv_sec == io_st->st_ctim.tv_sec &&
-			       io_st->st_mtim.tv_nsec == io_st->st_ctim.tv_nsec;
-	char path[TREE_FD_PATH_MAX];
-	mode_t mode = io_st->st_mode, kept;
-
-	if (io_st->st_gid == new->gid && (!wants_sgid || mode & S_ISGID))
-		return 0;
-	/* Only what we have just made is touched: not something that was put in its place. */
-	if (io_st->st_uid != new->caller.uid || (io_st->st_mode & S_IFMT) != (wanted & S_IFMT))
-		return -ESTALE;
-	if (io_st->st_gid != new->gid) {
-		if (fchownat(fd, "", (uid_t)-1, new->gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
-			return -errno;
-		/*
-		 * The change of group took set-ID bits that creation had allowed. Those and no others come
-		 * back: the caller may have put a program of his own here meanwhile.
-		 */
-		kept = mode & wanted & SET_IDS;
-		if (!S_ISDIR(mode) && kept &&
-		    chmod(tree_fd_path(fd, path), (mode & 01777) | kept) < 0)
-			return -errno;
-	}
-	if (wants_sgid && !(mode & S_ISGID) &&
-	    chmod(tree_fd_path(fd, path), (mode & 07777) | S_ISGID) < 0)
-		return -errno;
-	/* Where the times of what was just made are equal, they still are. */
-	if (has_equal_times && utimensat(fd, "", NULL, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
-		return -errno;
-	return tree_stat(fd, io_st);
-}
-
-/* A new object that cannot be made right does not stay. */
-static void creation_undo(const struct creation *new, mode_t type)
-{
-	if (new->name)
-		unlinkat(new->dir_fd, new->name, S_ISDIR(type) ? AT_REMOVEDIR : 0);
-}
-
-/* Makes the new object right, settled and known; @fd is a descriptor of it. */
-static int creation_finish(const struct creation *new, int fd, mode_t type, struct stat *io_st,
-			   struct fuse_entry_param *ret_entry)
-{
-	uint64_t exclude = new->name ? exclude_child(new->ov->options->exclude, new->dir.exclude,
-						     new->name, S_ISDIR(type)) :
-				       0;
-	int r = adjust(new, fd, type, io_st);
-
-	if (r == 0)
-		r = run_settle_created(&new->ov->run, fd, io_st);
-	if (r == 0)
-		r = ops_entry(new->ov, fd, io_st, exclude, ret_entry);
-	if (r < 0)
-		creation_undo(new, type);
-	return r;
-}
-
-/* mkdir, mknod, symlink: made by name, then pinned. */
-static void make_named(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev,
-		       const char *link_target, const char *op)
-{
-	struct creation new;
-	AUTO_FD int dir_fd = -1;
-	AUTO_FD int fd = -1;
-	struct fuse_entry_param entry;
-	unsigned creation;
 	struct stat st;
-	int r = creation_begin(req, parent, name, &new);
 
-	if (r < 0) {
-		ops_reply_error(req, op, parent, r);
-		return;
-	}
-	dir_fd = new.dir_fd;
-	mode = allowed_mode(&new, mode);
-	creation = run_creation_begin(&new.ov->run);
-	caller_enter(&new.caller, new.gid);
-	if (link_target)
-		r = symlinkat(link_target, dir_fd, name);
-	else if (S_ISDIR(mode))
-		r = mkdirat(dir_fd, name, mode & 07777);
-	else
-		r = mknodat(dir_fd, name, mode, rdev);
-	r = r < 0 ? -errno : 0;
-	caller_leave();
-	if (r == 0)
-		r = tree_pin(dir_fd, name, &fd, &st);
-	if (r == 0)
-		r = creation_finish(&new, fd, mode, &st, &entry);
-	run_creation_end(&new.ov->run, creation);
-	if (r < 0)
-		ops_reply_error(req, op, parent, r);
-	else
-		ops_reply_entry(req, &entry);
-}
-
-void ops_mkdir(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode)
-{
-	make_named(req, parent, name, (mode & 07777) | S_IFDIR, 0, NULL, "mkdir");
-}
-
-void ops_mknod(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev)
-{
-	make_named(req, parent, name, mode, rdev, NULL, "mknod");
-}
-
-void ops_symlink(fuse_req_t req, const char *link, fuse_ino_t parent, const char *name)
-{
-	make_named(req, parent, name, S_IFLNK, 0, link, "symlink");
-}
-
-static void reply_created(fuse_req_t req, const struct creation *new,
-			  struct fuse_entry_param *entry, int file, struct fuse_file_info *fi)
-{
-	struct overlay *ov = new->ov;
-	fuse_ino_t ino = entry->ino;
-	struct node_info node;
-	int r = node_get(ov->nodes, ino, &node);
-
-	if (r == 0)
-		r = backing_open(ov, &node, file, fi);
-	else
-		cleanup_fd(&file);
-	if (r == 0 && file_handle_is_none(fi->fh) && (fi->flags & O_ACCMODE) != O_RDONLY)
-		entry->attr_timeout = 0;
-	if (r < 0) {
-		creation_undo(new, S_IFREG);
-		node_forget(ov->nodes, ino, 1);
-		ops_reply_error(req, "create", ino, r);
-	} else if (fuse_reply_create(req, entry, fi) < 0) {
-		backing_release(ov, ino, fi->fh);
-		node_forget(ov->nodes, ino, 1);
-	}
-}
-
-/* The flags of open(2) that mean something to a file that is being made. */
-enum { CREATE_FLAGS = O_ACCMODE | O_APPEND | O_DIRECT | O_DSYNC | O_SYNC | O_LARGEFILE };
-
-void ops_create(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode,
-		struct fuse_file_info *fi)
-{
-	struct creation new;
-	AUTO_FD int dir_fd = -1;
-	AUTO_FD int file = -1;
-	struct fuse_entry_param entry;
-	unsigned creation;
-	struct stat st;
-	int r = creation_begin(req, parent, name, &new);
-
-	if (r < 0) {
-		ops_reply_error(req, "create", parent, r);
-		return;
-	}
-	dir_fd = new.dir_fd;
-	mode = allowed_mode(&new, S_IFREG | (mode & 07777));
-	creation = run_creation_begin(&new.ov->run);
-	caller_enter(&new.caller, new.gid);
-	file = openat(dir_fd, name,
-		      (fi->flags & CREATE_FLAGS) | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-		      mode & 07777);
-	r = file < 0 ? -errno : 0;
-	caller_leave();
-	/*
-	 * Somebody was faster, behind the kernel's back. It has not checked that the caller may open what
-	 * is there now: it must look again.
-	 */
-	if (r == -EEXIST && !(fi->flags & O_EXCL))
-		r = -ESTALE;
-	if (r == 0)
-		r = tree_stat(file, &st);
-	if (r == 0)
-		r = creation_finish(&new, file, mode, &st, &entry);
-	run_creation_end(&new.ov->run, creation);
-	if (r < 0)
-		ops_reply_error(req, "create", parent, r);
-	else
-		reply_created(req, &new, &entry, take_fd(&file), fi);
-}
-
-void ops_tmpfile(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct fuse_file_info *fi)
-{
-	struct creation new;
-	AUTO_FD int dir_fd = -1;
-	AUTO_FD int file = -1;
-	struct fuse_entry_param entry;
-	char path[TREE_FD_PATH_MAX];
-	struct stat st;
-	int r = creation_begin(req, parent, NULL, &new);
-
-	if (r < 0) {
-		ops_reply_error(req, "tmpfile", parent, r);
-		return;
-	}
-	dir_fd = new.dir_fd;
-	mode = allowed_mode(&new, S_IFREG | (mode & 07777));
-	caller_enter(&new.caller, new.gid);
-	file = open(tree_fd_path(dir_fd, path),
-		    (fi->flags & (CREATE_FLAGS | O_EXCL)) | O_TMPFILE | O_CLOEXEC, mode & 07777);
-	r = file < 0 ? -errno : 0;
-	caller_leave();
-	if (r == 0)
-		r = tree_stat(file, &st);
-	if (r == 0)
-		r = creation_finish(&new, file, mode, &st, &entry);
-	if (r == 0) {
-		/* Without a name only descriptors hold it: this pin until the kernel forgets it. */
-		r = node_unlinked(new.ov->nodes, file, &st);
-		if (r < 0)
-			node_forget(new.ov->nodes, entry.ino, 1);
-	}
-	if (r < 0)
-		ops_reply_error(req, "tmpfile", parent, r);
-	else
-		reply_created(req, &new, &entry, take_fd(&file), fi);
+	return tree_stat_entry(dir_fd, name, &st) == 0 && st.st_ino == ino;
 }
 
 void ops_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const char *new_name)
@@ -310,10 +39,17 @@ void ops_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const char 
 		r = node_open(ov->nodes, ino, &fd, &node);
 	if (r == 0)
 		r = node_open(ov->nodes, new_parent, &dir_fd, &dir);
-	/* Through the descriptor's path: it also finds files without a name, and needs no capability. */
-	if (r == 0 &&
-	    linkat(AT_FDCWD, tree_fd_path(fd, path), dir_fd, new_name, AT_SYMLINK_FOLLOW) < 0)
-		r = -errno;
+	if (r == 0 && (ledger_phase() == LEDGER_BEGUN || !is_entry(dir_fd, new_name, node.ino))) {
+		ledger_start(node.id, node.ino, 0, 0);
+		/* Through the descriptor's path: it also finds files without a name, and needs no capability. */
+		if (linkat(AT_FDCWD, tree_fd_path(fd, path), dir_fd, new_name, AT_SYMLINK_FOLLOW) <
+		    0) {
+			r = -errno;
+			ledger_failed();
+		} else {
+			ledger_done();
+		}
+	}
 	if (r == 0) {
 		node_relinked(ov->nodes, ino);
 		r = tree_stat(fd, &st);
@@ -349,6 +85,40 @@ static void note_unlinked(struct overlay *ov, int fd)
 	node_unlinked(ov->nodes, fd, &st);
 }
 
+/* Removes the entry @name, which is @victim. */
+static int unlink_victim(struct overlay *ov, int dir_fd, const char *name, int flags, int victim,
+			 const struct stat *st)
+{
+	uint64_t id = 0;
+	int r = node_hold(ov->nodes, victim, st, &id);
+
+	if (r < 0)
+		return r;
+	ledger_start(0, 0, id, st->st_ino);
+	if (unlinkat(dir_fd, name, flags) == 0) {
+		ledger_done();
+		return 0;
+	}
+	r = -errno;
+	ledger_failed();
+	node_let_go(ov->nodes, id);
+	return r;
+}
+
+/* A dead server took the name away already: *ret_victim is what it stood for, where anybody still knows it. */
+static bool was_removed(struct overlay *ov, int dir_fd, const char *name, int *ret_victim)
+{
+	const struct ledger_record *rec = ledger_current();
+	struct node_info node;
+
+	if (ledger_phase() == LEDGER_BEGUN ||
+	    (ledger_phase() == LEDGER_STARTED && is_entry(dir_fd, name, rec->victim_ino)))
+		return false;
+	if (rec->victim == 0 || node_open(ov->nodes, rec->victim, ret_victim, &node) < 0)
+		*ret_victim = -1;
+	return true;
+}
+
 static void remove_name(fuse_req_t req, fuse_ino_t parent, const char *name, int flags,
 			const char *op)
 {
@@ -361,10 +131,11 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent, const char *name, int
 
 	if (r == 0)
 		r = node_open(ov->nodes, parent, &dir_fd, &dir);
-	if (r == 0)
+	if (r == 0 && !was_removed(ov, dir_fd, name, &victim)) {
 		r = tree_pin(dir_fd, name, &victim, &st);
-	if (r == 0 && unlinkat(dir_fd, name, flags) < 0)
-		r = -errno;
+		if (r == 0)
+			r = unlink_victim(ov, dir_fd, name, flags, victim, &st);
+	}
 	if (r == 0)
 		note_unlinked(ov, victim);
 	ops_reply_error(req, op, parent, r);
@@ -401,38 +172,96 @@ static void note_moved(struct overlay *ov, int fd, const struct node_info *dir, 
 		converge_moved(ov->converger, fd, &st, exclude);
 }
 
+/* Both sides of a rename, pinned. */
+struct move {
+	int dir_fd, new_dir_fd;
+	const char *name, *new_name;
+	unsigned flags;
+	int moved, victim; /* -1: nothing is there */
+};
+
+/*
+ * A dead server's rename is done when the new name is what was moved, and the old name is not any more.
+ * Then both are pinned where they are now.
+ */
+static bool was_moved(struct overlay *ov, struct move *io_move)
+{
+	const struct ledger_record *rec = ledger_current();
+	struct node_info node;
+	struct stat st;
+
+	if (ledger_phase() == LEDGER_BEGUN)
+		return false;
+	if (ledger_phase() == LEDGER_STARTED &&
+	    (is_entry(io_move->dir_fd, io_move->name, rec->object_ino) ||
+	     !is_entry(io_move->new_dir_fd, io_move->new_name, rec->object_ino)))
+		return false;
+	/* What is not there any more, somebody changed behind our back: nothing is to be noted then. */
+	if (tree_pin(io_move->new_dir_fd, io_move->new_name, &io_move->moved, &st) < 0)
+		io_move->moved = -1;
+	if (rec->victim == 0 || node_open(ov->nodes, rec->victim, &io_move->victim, &node) < 0)
+		io_move->victim = -1;
+	return true;
+}
+
+static int move(struct overlay *ov, struct move *io_move)
+{
+	uint64_t moved_id = 0, victim_id = 0;
+	struct stat moved = { 0 }, victim = { 0 };
+	struct node_info node;
+	int r = tree_pin(io_move->dir_fd, io_move->name, &io_move->moved, &moved);
+
+	if (r < 0)
+		return r;
+	if (node_find(ov->nodes, io_move->moved, &moved, &node) == 0)
+		moved_id = node.id;
+	r = tree_pin(io_move->new_dir_fd, io_move->new_name, &io_move->victim, &victim);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	if (r == 0)
+		r = node_hold(ov->nodes, io_move->victim, &victim, &victim_id);
+	if (r < 0 && r != -ENOENT)
+		return r;
+	ledger_start(moved_id, moved.st_ino, victim_id, victim.st_ino);
+	r = 0;
+	if (renameat2(io_move->dir_fd, io_move->name, io_move->new_dir_fd, io_move->new_name,
+		      io_move->flags) < 0) {
+		r = -errno;
+		ledger_failed();
+	} else {
+		ledger_done();
+	}
+	if (victim_id != 0 && (r < 0 || io_move->flags & RENAME_EXCHANGE))
+		node_let_go(ov->nodes, victim_id);
+	return r;
+}
+
 void ops_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t new_parent,
 		const char *new_name, unsigned int flags)
 {
 	struct overlay *ov = ops_overlay(req);
-	AUTO_FD int dir_fd = -1;
-	AUTO_FD int new_dir_fd = -1;
-	AUTO_FD int moved = -1;
-	AUTO_FD int victim = -1;
+	struct move m = { -1, -1, name, new_name, flags, -1, -1 };
 	struct node_info dir, new_dir;
-	struct stat st;
 	int r = tree_name_check(name);
 
 	if (r == 0)
 		r = tree_name_check(new_name);
 	if (r == 0)
-		r = node_open(ov->nodes, parent, &dir_fd, &dir);
+		r = node_open(ov->nodes, parent, &m.dir_fd, &dir);
 	if (r == 0)
-		r = node_open(ov->nodes, new_parent, &new_dir_fd, &new_dir);
-	if (r == 0)
-		r = tree_pin(dir_fd, name, &moved, &st);
+		r = node_open(ov->nodes, new_parent, &m.new_dir_fd, &new_dir);
+	if (r == 0 && !was_moved(ov, &m))
+		r = move(ov, &m);
 	if (r == 0) {
-		r = tree_pin(new_dir_fd, new_name, &victim, &st);
-		r = r == -ENOENT ? 0 : r;
-	}
-	if (r == 0 && renameat2(dir_fd, name, new_dir_fd, new_name, flags) < 0)
-		r = -errno;
-	if (r == 0) {
-		note_moved(ov, moved, &new_dir, new_name);
+		note_moved(ov, m.moved, &new_dir, new_name);
 		if (flags & RENAME_EXCHANGE)
-			note_moved(ov, victim, &dir, name);
+			note_moved(ov, m.victim, &dir, name);
 		else
-			note_unlinked(ov, victim);
+			note_unlinked(ov, m.victim);
 	}
+	cleanup_fd(&m.dir_fd);
+	cleanup_fd(&m.new_dir_fd);
+	cleanup_fd(&m.moved);
+	cleanup_fd(&m.victim);
 	ops_reply_error(req, "rename", parent, r);
 }

@@ -7,6 +7,7 @@
 #include <sys/xattr.h>
 
 #include "fs/base/cleanup.h"
+#include "fs/ledger.h"
 #include "fs/ops.h"
 #include "fs/request.h"
 
@@ -146,6 +147,30 @@ static bool takes_sgid(struct overlay *ov, fuse_req_t req, const struct node_inf
 }
 
 /*
+ * The call itself. To create what is there and to remove what is not would fail when it comes again: where
+ * the first look allowed the call, and now it is there, or gone, a dead server had made it.
+ */
+static int call(const char *path, const char *name, const char *value, size_t size, int flags,
+		bool remove)
+{
+	bool is_once = remove || flags & XATTR_CREATE;
+	bool is_there = is_once && getxattr(path, name, NULL, 0) >= 0;
+	int r;
+
+	if (is_once && ledger_phase() != LEDGER_BEGUN && is_there != remove)
+		return 0;
+	if (is_there == remove)
+		ledger_start(0, 0, 0, 0);
+	r = remove ? removexattr(path, name) : setxattr(path, name, value, size, flags);
+	r = r < 0 ? -errno : 0;
+	if (r < 0)
+		ledger_failed();
+	else
+		ledger_done();
+	return r;
+}
+
+/*
  * Changes one attribute. An access ACL is ownership: the file is settled first, and afterwards
  * set-group-ID goes where the kernel says so.
  */
@@ -174,10 +199,8 @@ static int change(fuse_req_t req, fuse_ino_t ino, const char *name, const char *
 	/* To remove what is not there changes nothing. */
 	if (r == 0 && is_acl && (!remove || takes_bit || getxattr(path, name, NULL, 0) >= 0))
 		r = run_settle_changed(&ov->run, &node, fd, &st);
-	if (r == 0) {
-		r = remove ? removexattr(path, name) : setxattr(path, name, value, size, flags);
-		r = r < 0 ? -errno : 0;
-	}
+	if (r == 0)
+		r = call(path, name, value, size, flags, remove);
 	if (r == 0 && takes_bit && tree_stat(fd, &st) == 0 && st.st_mode & S_ISGID &&
 	    chmod(path, st.st_mode & 07777 & ~(mode_t)S_ISGID) < 0)
 		r = -errno;

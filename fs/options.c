@@ -9,6 +9,9 @@
 
 #include "fs/base/cleanup.h"
 #include "fs/base/parse.h"
+#include "fs/ledger.h"
+
+enum { WATCHDOG_DEFAULT_S = 10, WATCHDOG_MAX_S = 24 * 3600 };
 
 int options_init(struct overlay_options *ret_options)
 {
@@ -18,6 +21,7 @@ int options_init(struct overlay_options *ret_options)
 		.ownership = OWNERSHIP_CONVERGE,
 		.coherence = COHERENCE_SHARED,
 		.handoff = true,
+		.watchdog_ms = WATCHDOG_DEFAULT_S * 1000,
 		.lower_fd = -1,
 		.parent_fd = -1,
 		.control_fd = -1,
@@ -162,6 +166,27 @@ static int set_journal_fd(struct overlay_options *o, const char *value)
 	return set_descriptor(value, &o->journal_fd);
 }
 
+static int set_watchdog(struct overlay_options *o, const char *value)
+{
+	uint32_t seconds = 0;
+	int r = parse_u32(value, &seconds);
+
+	if (r == 0 && seconds > WATCHDOG_MAX_S)
+		r = -ERANGE;
+	if (r == 0)
+		o->watchdog_ms = seconds * 1000;
+	return r;
+}
+
+/*
+ * For tests: whoever may start an overlay may kill its server as well, so nobody gets anything by it; and
+ * mountd composes these options itself.
+ */
+static int set_debug_kill(struct overlay_options *o, const char *value)
+{
+	return ledger_parse_kill(value, &o->kill_opcode, &o->kill_point);
+}
+
 static int set_ready_fd(struct overlay_options *o, const char *value)
 {
 	return set_descriptor(value, &o->ready_fd);
@@ -187,6 +212,8 @@ static const struct {
 	{ "control_fd", set_control_fd },
 	{ "journal_fd", set_journal_fd },
 	{ "ready_fd", set_ready_fd },
+	{ "watchdog", set_watchdog },
+	{ "debug_kill", set_debug_kill },
 };
 
 /* The mount flags of mount(8); an atime mode replaces the others. */

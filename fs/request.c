@@ -15,6 +15,9 @@ enum {
 };
 #define INIT_CREATE_SUPP_GROUP (1ULL << 34)
 #define INIT_EXT (1u << 30)
+#define INIT_HAS_RESEND (1ULL << 39)
+#define UNIQUE_RESEND (1ULL << 63)
+enum { NOTIFY_RESEND = 7 };
 
 /* fuse_in_header with the field that older headers call padding. */
 struct in_header {
@@ -66,6 +69,48 @@ uint64_t request_unique(const void *bytes, size_t len)
 	struct in_header in;
 
 	return read_header(bytes, len, &in) ? in.unique : 0;
+}
+
+bool request_is_answered(const void *bytes, size_t len, uint32_t *ret_opcode, uint64_t *ret_unique,
+			 bool *ret_is_resent)
+{
+	struct in_header in;
+
+	if (!read_header(bytes, len, &in) || in.opcode == FUSE_FORGET ||
+	    in.opcode == FUSE_BATCH_FORGET || in.opcode == FUSE_INTERRUPT ||
+	    in.opcode == FUSE_INIT || in.opcode == FUSE_DESTROY)
+		return false;
+	*ret_opcode = in.opcode;
+	*ret_unique = in.unique & ~UNIQUE_RESEND;
+	*ret_is_resent = in.unique & UNIQUE_RESEND;
+	return true;
+}
+
+/* The second word of an INIT request's flags; false where there is none. */
+static bool read_init_flags2(const void *init, size_t len, uint32_t *ret_flags2)
+{
+	/* flags at 12 and flags2 at 16 of fuse_init_in. */
+	enum { FLAGS = 40 + 12, FLAGS2 = 40 + 16 };
+	uint32_t flags;
+
+	if (len < FLAGS2 + sizeof(*ret_flags2))
+		return false;
+	memcpy(&flags, (const char *)init + FLAGS, sizeof(flags));
+	memcpy(ret_flags2, (const char *)init + FLAGS2, sizeof(*ret_flags2));
+	return flags & INIT_EXT;
+}
+
+bool request_can_resend(const void *init, size_t len)
+{
+	uint32_t flags2;
+
+	return read_init_flags2(init, len, &flags2) && flags2 & INIT_HAS_RESEND >> 32;
+}
+
+size_t request_resend(void *ret_notification)
+{
+	/* A notification is an answer to request 0, with its code for an error. */
+	return request_error_reply(0, -NOTIFY_RESEND, ret_notification);
 }
 
 bool request_is_init(const void *bytes, size_t len)
@@ -138,20 +183,16 @@ size_t request_error_reply(uint64_t unique, int error, void *ret_reply)
 bool request_patch_init_reply(const void *request, size_t request_len, void *io_reply,
 			      size_t reply_len)
 {
-	/* flags at 12 and flags2 at 32 of fuse_init_out; flags at 12 and flags2 at 16 of fuse_init_in. */
-	enum { OUT_FLAGS = 16 + 12, OUT_FLAGS2 = 16 + 32, IN_FLAGS = 40 + 12, IN_FLAGS2 = 40 + 16 };
+	/* flags at 12 and flags2 at 32 of fuse_init_out. */
+	enum { OUT_FLAGS = 16 + 12, OUT_FLAGS2 = 16 + 32 };
 	const uint32_t wanted = INIT_CREATE_SUPP_GROUP >> 32;
-	unsigned char *reply = io_reply;
 	uint32_t offered, flags, flags2;
+	unsigned char *reply = io_reply;
 
 	if (reply_len < OUT_FLAGS2 + sizeof(flags2))
 		return false;
-	if (request_len < IN_FLAGS2 + sizeof(offered))
+	if (!read_init_flags2(request, request_len, &offered))
 		return true; /* an old kernel: nothing to add */
-	memcpy(&flags, (const char *)request + IN_FLAGS, sizeof(flags));
-	if (!(flags & INIT_EXT))
-		return true;
-	memcpy(&offered, (const char *)request + IN_FLAGS2, sizeof(offered));
 	memcpy(&flags, reply + OUT_FLAGS, sizeof(flags));
 	memcpy(&flags2, reply + OUT_FLAGS2, sizeof(flags2));
 	flags |= INIT_EXT;

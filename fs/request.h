@@ -25,6 +25,19 @@ bool request_opens_file(const void *bytes, size_t len, uint64_t *ret_node, uint3
 /* request_unique: what a reply must name. */
 uint64_t request_unique(const void *bytes, size_t len);
 
+/*
+ * request_is_answered: whether the bytes are a request that gets one answer of ours; then *ret_unique
+ * without, and *ret_is_resent from, the bit of what the kernel sends again (FUSE_UNIQUE_RESEND).
+ */
+bool request_is_answered(const void *bytes, size_t len, uint32_t *ret_opcode, uint64_t *ret_unique,
+			 bool *ret_is_resent);
+
+/* request_can_resend: whether the kernel of this INIT request can send requests again (FUSE_HAS_RESEND). */
+bool request_can_resend(const void *init, size_t len);
+
+/* request_resend: the bytes that ask the kernel for it: 16, into @ret_notification. */
+size_t request_resend(void *ret_notification);
+
 /* request_is_init */
 bool request_is_init(const void *bytes, size_t len);
 

@@ -14,6 +14,7 @@
 #include "fs/base/log.h"
 #include "fs/channel.h"
 #include "fs/overlay.h"
+#include "fs/recovery.h"
 #include "fs/sandbox.h"
 #include "fs/session.h"
 
@@ -23,6 +24,7 @@ static const double TIMEOUT_EXCLUSIVE = 3600, TIMEOUT_SHARED = 1;
 struct server {
 	struct overlay ov;
 	atomic_bool walk_finished; /* set by the walker, taken by the main thread */
+	bool is_successor;	   /* of a server that died */
 	bool wants_handoff;	   /* converged, nothing forbids it but users */
 	bool is_recorded;	   /* the finished run is durably on record */
 	bool was_swapped;
@@ -189,7 +191,7 @@ static void conclude(struct server *s)
 	}
 	/* Nothing is pending any more; the marks stay until the finished run is on record. */
 	atomic_store(&h->run_over, 1);
-	if (o->run_id[0] == '\0') {
+	if (o->run_id[0] == '\0' || atomic_load(&h->run_recorded)) {
 		run_finish(&s->ov.run);
 		s->is_recorded = true;
 	}
@@ -286,6 +288,37 @@ static void choose_first_state(struct server *s, bool *ret_walk)
 	*ret_walk = true;
 }
 
+/* What is to be done where another server has been: its word on the walk stands in the header. */
+static void choose_next_state(struct server *s, bool *ret_walk)
+{
+	struct overlay *ov = &s->ov;
+	const struct shared_header *h = ov->shared.header;
+
+	*ret_walk = false;
+	if (atomic_load(&h->swapped)) {
+		s->was_swapped = true;
+		ov->gate.state = GATE_SWAPPED;
+		set_state(s, OVERLAY_NATIVE, "");
+	} else if (atomic_load(&h->walk_done)) {
+		atomic_store(&s->walk_finished, true);
+		session_poke(ov);
+	} else if (ov->options->ownership == OWNERSHIP_CONVERGE) {
+		/* A root that matches by now says nothing: the first server chose to walk. */
+		*ret_walk = true;
+	} else {
+		choose_first_state(s, ret_walk);
+	}
+}
+
+/* The keeper holds what the next server will need. */
+static void hold_pin(void *context, uint32_t slot, int fd)
+{
+	int r = channel_send_pin(((struct overlay *)context)->channel_fd, slot, fd);
+
+	if (r < 0)
+		log_line(LOG_DEBUG, "pin", "%s (ignoring)", strerror(-r));
+}
+
 static int prepare(struct server *s, const struct overlay_options *options,
 		   const struct server_fds *fds, const char **ret_step)
 {
@@ -306,6 +339,7 @@ static int prepare(struct server *s, const struct overlay_options *options,
 	r = shared_attach(fds->shared, &ov->shared);
 	if (r < 0)
 		return r;
+	s->is_successor = ov->shared.header->init_request_len > 0;
 	r = sandbox_enter(fds->lower, &ov->proc_fd, &root_fd, ret_step);
 	close(fds->lower);
 	if (r < 0)
@@ -321,6 +355,8 @@ static int prepare(struct server *s, const struct overlay_options *options,
 	r = node_table_new(&ov->shared, &ov->tree, exclude_root(options->exclude), &ov->nodes);
 	if (r < 0)
 		return r;
+	if (ov->tree.has_handles)
+		node_keep_at(ov->nodes, &(struct node_keeper){ hold_pin, ov });
 	*ret_step = "run";
 	r = run_start(&ov->run, options, &ov->shared, &ov->tree, ov->nodes);
 	if (r == 0 && options->ownership == OWNERSHIP_CONVERGE)
@@ -338,16 +374,25 @@ static int prepare(struct server *s, const struct overlay_options *options,
 static int connect_kernel(struct server *s, const char **ret_step)
 {
 	struct channel_message message;
-	int r;
+	int r, pin = -1;
 
 	*ret_step = "keeper";
 	r = channel_send(s->ov.channel_fd, CHANNEL_PREPARED, 0, NULL);
 	if (r < 0)
 		return r;
-	r = channel_receive(s->ov.channel_fd, &message);
+	while ((r = channel_receive_pin(s->ov.channel_fd, &message, &pin)) > 0 &&
+	       message.kind == CHANNEL_PIN)
+		node_adopt(s->ov.nodes, message.slot, take_fd(&pin));
+	cleanup_fd(&pin);
 	if (r <= 0 || message.kind != CHANNEL_MOUNTED)
 		return r < 0 ? r : -ECONNRESET;
 	*ret_step = "INIT";
+	if (s->is_successor) {
+		r = session_replay_init(&s->ov);
+		if (r == 0)
+			recovery_run(&s->ov);
+		return r;
+	}
 	r = session_answer_init(&s->ov);
 	if (r == 0)
 		backing_probe(&s->ov);
@@ -396,8 +441,16 @@ int server_main(const struct overlay_options *options, const struct server_fds *
 
 	if (r == 0)
 		r = connect_kernel(s, &step);
-	if (r == 0) {
+	if (r == 0 && s->is_successor) {
+		step = "resend";
+		choose_next_state(s, &must_walk);
+		r = session_resend(&s->ov);
+		/* The connection has ended meanwhile: the threads will see. */
+		r = r == -ENODEV || r == -ENOTCONN ? 0 : r;
+	} else if (r == 0) {
 		choose_first_state(s, &must_walk);
+	}
+	if (r == 0) {
 		session_run(&s->ov);
 		step = "converger";
 		if (must_walk)

@@ -15,16 +15,19 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "fs/backing.h"
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
 #include "fs/ops.h"
 #include "fs/request.h"
 
-enum { THREADS_MAX = 64, INIT_READ_BYTES = 1 << 20 };
+/* The main thread serves too, in the end of a hold. */
+enum { THREADS_MAX = LEDGER_THREADS_MAX - 1, INIT_READ_BYTES = 1 << 20 };
 
 struct server_threads {
 	pthread_t ids[THREADS_MAX];
 	unsigned count;
+	atomic_uint joined;	/* to the ledger */
 	pthread_barrier_t gate; /* passed by every thread and the main one: twice */
 	int event_fd;
 	int init_fds[2]; /* libfuse answers INIT on the second; it owns that one */
@@ -79,7 +82,9 @@ static void on_init(void *userdata, struct fuse_conn_info *conn)
 	fuse_unset_feature_flag(conn, FUSE_CAP_WRITEBACK_CACHE);
 	conn->max_backing_stack_depth = backing_depth(ov);
 	if (fuse_set_feature_flag(conn, FUSE_CAP_PASSTHROUGH)) {
-		atomic_store(&ov->has_passthrough, true);
+		/* In a successor the kernel may have refused it already. */
+		atomic_store(&ov->has_passthrough,
+			     atomic_load(&ov->shared.header->data_path_cached) == 0);
 	} else {
 		atomic_store(&ov->shared.header->data_path_cached, 1);
 	}
@@ -125,25 +130,42 @@ static const struct fuse_lowlevel_ops operations = {
 	/* No flush (nothing is buffered), no access (default_permissions), no locks (the kernel's own). */
 };
 
+/* The ledger's record of the request; what a dead server had counted for it is taken back. */
+static void begin_record(struct overlay *ov, const void *bytes, size_t len)
+{
+	uint32_t opcode;
+	uint64_t unique;
+	bool is_resent;
+
+	if (!request_is_answered(bytes, len, &opcode, &unique, &is_resent))
+		return;
+	ledger_begin(unique, opcode, is_resent);
+	if (ledger_is_repeat())
+		backing_take_back(ov, ledger_current());
+}
+
 void session_serve(struct overlay *ov, void *bytes, size_t len)
 {
 	struct fuse_buf buf = { .mem = bytes, .size = len };
-	bool opens;
+	enum gate_verdict verdict = GATE_SERVE;
 	uint64_t node = 0;
 	uint32_t pid = 0;
+	bool opens = request_opens_file(bytes, len, &node, &pid);
 
-	opens = request_opens_file(bytes, len, &node, &pid);
-	if (opens) {
-		enum gate_verdict verdict = gate_enter(&ov->gate, node, pid, bytes, len);
-
-		if (verdict == GATE_ANSWER_ESTALE)
-			session_answer_estale(ov, bytes, len);
-		if (verdict != GATE_SERVE)
-			return;
-	}
-	request_begin(bytes, len);
-	fuse_session_process_buf(ov->session, &buf);
 	if (opens)
+		verdict = gate_enter(&ov->gate, node, pid, bytes, len);
+	if (verdict == GATE_PARKED)
+		return;
+	begin_record(ov, bytes, len);
+	/* What is half done already is done here. */
+	if (verdict == GATE_ANSWER_ESTALE && ledger_phase() == LEDGER_BEGUN) {
+		session_answer_estale(ov, bytes, len);
+	} else {
+		request_begin(bytes, len);
+		fuse_session_process_buf(ov->session, &buf);
+	}
+	ledger_end();
+	if (opens && verdict == GATE_SERVE)
 		gate_leave(&ov->gate);
 }
 
@@ -163,6 +185,7 @@ static void *serve_requests(void *argument)
 	struct server_threads *threads = ov->threads;
 	struct fuse_buf buf = { .mem = NULL };
 
+	ledger_join(&ov->shared, atomic_fetch_add(&threads->joined, 1));
 	/* umask is the thread's own, for creations as the caller. */
 	if (unshare(CLONE_FS) < 0)
 		log_line(LOG_ERROR, "start", "own fs_struct of a thread: %m");
@@ -205,6 +228,7 @@ int session_open(struct overlay *ov)
 	if (!threads)
 		return -ENOMEM;
 	ov->threads = threads;
+	ledger_join(&ov->shared, THREADS_MAX);
 	threads->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (threads->event_fd < 0)
 		return -errno;
@@ -275,12 +299,29 @@ static ssize_t answer_on_socket(struct overlay *ov, int socket, const void *requ
 	return n < 0 ? -errno : n;
 }
 
+/*
+ * Has libfuse take INIT in, as bytes, and gives its answer completed. From then on the session speaks with
+ * the kernel: the device takes the socket's place.
+ */
+static ssize_t take_init(struct overlay *ov, const void *request, size_t len,
+			 unsigned char ret_reply[SHARED_INIT_MAX])
+{
+	AUTO_FD int ours = take_fd(&ov->threads->init_fds[0]);
+	ssize_t n = answer_on_socket(ov, ours, request, len, ret_reply, SHARED_INIT_MAX);
+
+	if (n < 0)
+		return n;
+	if (!request_patch_init_reply(request, len, ret_reply, (size_t)n))
+		return -EPROTO;
+	if (dup3(ov->device_fd, ov->threads->init_fds[1], O_CLOEXEC) < 0)
+		return -errno;
+	return n;
+}
+
 int session_answer_init(struct overlay *ov)
 {
 	struct shared_header *h = ov->shared.header;
 	AUTO_FREE unsigned char *request = malloc(INIT_READ_BYTES);
-	unsigned char reply[SHARED_INIT_MAX];
-	AUTO_FD int ours = take_fd(&ov->threads->init_fds[0]);
 	ssize_t len, n;
 
 	if (!request)
@@ -290,21 +331,48 @@ int session_answer_init(struct overlay *ov)
 		return -errno;
 	if (!request_is_init(request, (size_t)len) || len > SHARED_INIT_MAX)
 		return -EPROTO;
-	n = answer_on_socket(ov, ours, request, (size_t)len, reply, sizeof(reply));
+	n = take_init(ov, request, (size_t)len, h->init_reply);
 	if (n < 0)
 		return (int)n;
-	if (!request_patch_init_reply(request, (size_t)len, reply, (size_t)n))
-		return -EPROTO;
 	memcpy(h->init_request, request, (size_t)len);
-	memcpy(h->init_reply, reply, (size_t)n);
 	h->init_request_len = (uint32_t)len;
 	h->init_reply_len = (uint32_t)n;
-	if (write(ov->device_fd, reply, (size_t)n) != n)
-		return -errno;
-	/* The device takes the socket's place: from now on the session speaks with the kernel. */
-	if (dup3(ov->device_fd, ov->threads->init_fds[1], O_CLOEXEC) < 0)
-		return -errno;
-	return 0;
+	if (!request_can_resend(request, (size_t)len))
+		atomic_store(&h->failover, FAILOVER_NO_RESEND);
+	else if (!ov->tree.has_handles)
+		atomic_store(&h->failover, FAILOVER_NO_HANDLE);
+	else
+		atomic_store(&h->failover, FAILOVER_READY);
+	return write(ov->device_fd, h->init_reply, (size_t)n) == n ? 0 : -errno;
+}
+
+int session_replay_init(struct overlay *ov)
+{
+	const struct shared_header *h = ov->shared.header;
+	unsigned char reply[SHARED_INIT_MAX];
+	ssize_t n;
+
+	if (h->init_request_len > SHARED_INIT_MAX)
+		return -EPROTO;
+	n = take_init(ov, h->init_request, h->init_request_len, reply);
+	if (n < 0)
+		return (int)n;
+	return n == (ssize_t)h->init_reply_len && memcmp(reply, h->init_reply, (size_t)n) == 0 ?
+		       0 :
+		       -EPROTO;
+}
+
+int session_resend(struct overlay *ov)
+{
+	char notification[64];
+	size_t len = request_resend(notification);
+
+	return write(ov->device_fd, notification, len) < 0 ? -errno : 0;
+}
+
+bool session_knows(struct overlay *ov, uint64_t node_id)
+{
+	return fuse_lowlevel_notify_inval_inode(ov->session, node_id, -1, 0) != -ENOENT;
 }
 
 void overlay_invalidate(struct overlay *ov, uint64_t node_id)

@@ -24,6 +24,18 @@ int session_open(struct overlay *ov);
  */
 int session_answer_init(struct overlay *ov);
 
+/*
+ * session_replay_init: instead of it, in a successor: libfuse gets INIT as the first server got it, and
+ * the kernel nothing. -EPROTO: this program would have answered it otherwise.
+ */
+int session_replay_init(struct overlay *ov);
+
+/* session_resend: the kernel sends again what it has given to a server and got no answer to. 0 or -errno. */
+int session_resend(struct overlay *ov);
+
+/* session_knows: whether the kernel has an inode under this node id. */
+bool session_knows(struct overlay *ov, uint64_t node_id);
+
 /* session_run: lets the threads go. */
 void session_run(struct overlay *ov);
 

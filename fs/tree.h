@@ -35,7 +35,7 @@ struct tree {
 	bool lists_trusted; /* trusted xattrs are listed for everybody */
 	bool is_tmpfs;
 	bool has_fine_times; /* a change after a look at ctime always shows in ctime (Linux 6.13) */
-	bool is_xfs; /* shows ACLs as trusted.SGI_ACL_FILE too */
+	bool is_xfs;	     /* shows ACLs as trusted.SGI_ACL_FILE too */
 };
 
 /* What stands for an inode: its file handle, or device and inode number (then it must stay pinned). */

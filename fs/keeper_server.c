@@ -1,0 +1,248 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <errno.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fs/base/cleanup.h"
+#include "fs/base/log.h"
+#include "fs/keeper_private.h"
+
+enum { START_LIMIT_S = 20, TELL_LIMIT_S = 1 };
+
+int64_t keeper_now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* ---- the word to whoever started us ---- */
+
+void keeper_report(struct keeper *k, const char *format, ...)
+{
+	char line[1024];
+	va_list args;
+	ssize_t n;
+	int len;
+
+	va_start(args, format);
+	len = vsnprintf(line, sizeof(line) - 1, format, args);
+	va_end(args);
+	if (len > (int)sizeof(line) - 2)
+		len = (int)sizeof(line) - 2;
+	line[len++] = '\n';
+	if (k->is_ready) {
+		line[len - 1] = '\0';
+		log_line(LOG_ERROR, "restart", "%s", line);
+		return;
+	}
+	if (k->ready_fd >= 0) {
+		n = write(k->ready_fd, line, (size_t)len);
+		cleanup_fd(&k->ready_fd);
+	} else {
+		n = write(STDERR_FILENO, line, (size_t)len);
+	}
+	(void)n; /* nobody listens any more */
+}
+
+int keeper_fail(struct keeper *k, const char *what, int error)
+{
+	keeper_report(k, "fsgroupfs: mount %s on %s: %s: %s", k->source, k->target_path, what,
+		      strerror(error < 0 ? -error : error));
+	return EXIT_FAILURE;
+}
+
+int keeper_fail_reason(struct keeper *k, const char *reason)
+{
+	keeper_report(k, "fsgroupfs: mount %s on %s: %s", k->source, k->target_path, reason);
+	return EXIT_FAILURE;
+}
+
+int keeper_receive(struct keeper *k, struct channel_message *ret_message)
+{
+	int pin = -1;
+	int r = channel_receive_pin(k->server.channel_fd, ret_message, &pin);
+
+	if (r > 0 && ret_message->kind == CHANNEL_PIN)
+		pins_set(&k->pins, ret_message->slot, take_fd(&pin));
+	cleanup_fd(&pin);
+	return r;
+}
+
+int keeper_start_server(struct keeper *k)
+{
+	const struct child_setup setup = {
+		.options = &k->options,
+		.arguments = k->arguments,
+		.device_fd = k->device_fd,
+		.shared_fd = k->shared.fd,
+		.tree_fd = k->server_tree_fd,
+	};
+
+	return child_start(&setup, &k->server);
+}
+
+int keeper_expect(struct keeper *k, enum channel_kind expected)
+{
+	struct channel_message message;
+	int r;
+
+	do
+		r = keeper_receive(k, &message);
+	while (r > 0 && (message.kind == CHANNEL_CHANGED || message.kind == CHANNEL_PIN));
+	if (r <= 0)
+		return keeper_fail_reason(k, "the server died while starting");
+	if (message.kind == CHANNEL_FAILED)
+		return keeper_fail(k, message.text, message.error);
+	return message.kind == expected ?
+		       0 :
+		       keeper_fail_reason(k, "the server speaks another language");
+}
+
+int keeper_tell(struct keeper *k, enum channel_kind kind, const char *text)
+{
+	return k->server.channel_fd < 0 ? 0 : channel_send(k->server.channel_fd, kind, 0, text);
+}
+
+/*
+ * A server that says nothing while it starts hangs: the keeper does not wait with it. @receive_s: 0: as
+ * long as it takes, when a message is known to be there.
+ */
+static void limit_waiting(int fd, time_t receive_s)
+{
+	const struct timeval receive = { .tv_sec = receive_s }, send = { .tv_sec = TELL_LIMIT_S };
+
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &receive, sizeof(receive));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &send, sizeof(send));
+}
+
+void keeper_note_ready(struct keeper *k)
+{
+	_Atomic uint32_t *failover = &k->shared.header->failover;
+
+	if (k->spare_tree_fd < 0 && atomic_load(failover) == FAILOVER_READY)
+		atomic_store(failover, FAILOVER_NO_CLONE);
+	limit_waiting(k->server.channel_fd, 0);
+	watchdog_init(&k->watchdog, k->options.watchdog_ms, k->overlay.dev_minor);
+	watchdog_reset(&k->watchdog, keeper_now_ms());
+}
+
+/* Starts another server on what the last one left. 0, or it is not there (said already). */
+static int restart_server(struct keeper *k)
+{
+	int r = mounting_clone(k->spare_tree_fd, k->attributes, &k->server_tree_fd);
+
+	atomic_fetch_add(&k->shared.header->restarts, 1);
+	if (r == 0)
+		r = keeper_start_server(k);
+	if (r < 0) {
+		cleanup_fd(&k->server_tree_fd);
+		return keeper_fail(k, "server", r);
+	}
+	limit_waiting(k->server.channel_fd, START_LIMIT_S);
+	r = keeper_expect(k, CHANNEL_PREPARED);
+	cleanup_fd(&k->server_tree_fd);
+	if (r == 0)
+		r = pins_send(&k->pins, k->server.channel_fd);
+	if (r == 0)
+		r = channel_send(k->server.channel_fd, CHANNEL_MOUNTED, 0, NULL);
+	if (r == 0)
+		r = keeper_expect(k, CHANNEL_READY);
+	limit_waiting(k->server.channel_fd, 0);
+	if (r == 0)
+		watchdog_reset(&k->watchdog, keeper_now_ms());
+	return r;
+}
+
+/* Nothing stays alive to serve: so that nobody hangs, everything is answered EIO. */
+static void refuse(struct keeper *k)
+{
+	int r = child_refuse(k->device_fd, &k->server);
+
+	k->failover.is_refusing = true;
+	log_line(LOG_ERROR, "serve", "the server keeps dying: requests are answered EIO");
+	if (r < 0)
+		log_line(LOG_ERROR, "serve", "nor can they be: %s", strerror(-r));
+}
+
+static void replace_server(struct keeper *k)
+{
+	bool may_start = true;
+
+	while (may_start && restart_server(k) != 0) {
+		child_end(&k->server);
+		may_start = failover_count_death(&k->failover, keeper_now_ms());
+	}
+	if (!may_start)
+		refuse(k);
+	k->notify_due = true;
+	k->notify_at_ms = 0;
+}
+
+static void log_death(int status)
+{
+	if (WIFSIGNALED(status))
+		log_line(LOG_ERROR, "serve", "the server died of signal %d", WTERMSIG(status));
+	else
+		log_line(LOG_ERROR, "serve", "the server exited with %d", WEXITSTATUS(status));
+}
+
+bool keeper_handle_death(struct keeper *k, int *ret_status)
+{
+	uint32_t failover = atomic_load(&k->shared.header->failover);
+	int status = 0;
+
+	if (child_reap(&k->server, &status) < 0)
+		return false;
+	*ret_status = EXIT_SUCCESS;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+		return true;
+	log_death(status);
+	*ret_status = EXIT_FAILURE;
+	if (failover != FAILOVER_READY)
+		return true;
+	if (failover_count_death(&k->failover, keeper_now_ms()))
+		replace_server(k);
+	else
+		refuse(k);
+	return false;
+}
+
+void keeper_watch(struct keeper *k, int64_t now)
+{
+	struct failover *f = &k->failover;
+
+	if (f->is_refusing || k->server.pid == 0)
+		return;
+	if (f->killed_ms > 0) {
+		f->is_stuck = now - f->killed_ms >= FAILOVER_ENDING_MS;
+	} else if (atomic_load(&k->shared.header->failover) == FAILOVER_READY &&
+		   watchdog_barks(&k->watchdog, &k->shared, k->server.pid, now)) {
+		log_line(LOG_ERROR, "serve", "the server hangs: killing it");
+		kill(k->server.pid, SIGKILL);
+		f->killed_ms = now;
+	}
+}
+
+int64_t keeper_watch_pause_ms(const struct keeper *k)
+{
+	return k->failover.is_refusing ? -1 : watchdog_pause_ms(&k->watchdog);
+}
+
+int keeper_recover(struct keeper *k)
+{
+	if (!k->failover.is_refusing)
+		return 0;
+	child_end(&k->server);
+	failover_reset(&k->failover);
+	replace_server(k);
+	return k->failover.is_refusing ? -EIO : 0;
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/watchdog.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "fs/base/cleanup.h"
+#include "fs/base/parse.h"
+
+/* A single thread may need this many times longer than all together. */
+enum { ONE_THREAD_FACTOR = 3, LOOKS = 4 };
+
+void watchdog_init(struct watchdog *w, uint32_t limit_ms, uint32_t device_minor)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/sys/fs/fuse/connections/%u/waiting", device_minor);
+	*w = (struct watchdog){ .limit_ms = limit_ms,
+				.waiting_fd = open(path, O_RDONLY | O_CLOEXEC) };
+}
+
+void watchdog_fini(struct watchdog *w)
+{
+	cleanup_fd(&w->waiting_fd);
+}
+
+void watchdog_reset(struct watchdog *w, int64_t now_ms)
+{
+	w->since_ms = now_ms;
+}
+
+int64_t watchdog_pause_ms(const struct watchdog *w)
+{
+	return w->limit_ms > 0 ? (int64_t)w->limit_ms / LOOKS + 1 : -1;
+}
+
+/* How many requests wait for the server or are with it; -1: unknown. */
+static long count_waiting(const struct watchdog *w)
+{
+	char text[32];
+	ssize_t n = w->waiting_fd < 0 ? -1 : pread(w->waiting_fd, text, sizeof(text) - 1, 0);
+
+	if (n <= 0)
+		return -1;
+	text[n] = '\0';
+	return strtol(text, NULL, 10);
+}
+
+static bool read_text(pid_t pid, pid_t tid, const char *name, char *ret_text, size_t size)
+{
+	char path[64];
+	AUTO_FD int fd = -1;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", (int)pid, (int)tid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, ret_text, size - 1);
+	ret_text[n > 0 ? n : 0] = '\0';
+	return n > 0;
+}
+
+/* Stopped, or waiting for a lock of its own; not: running, or waiting for the lower tree. */
+static bool is_stuck(pid_t pid, pid_t tid)
+{
+	char text[512], *end;
+	const char *state;
+
+	if (!read_text(pid, tid, "stat", text, sizeof(text)))
+		return false;
+	/* The name before the state may contain anything, also parentheses. */
+	end = strrchr(text, ')');
+	state = end && end[1] == ' ' ? end + 2 : "?";
+	if (*state == 'T' || *state == 't')
+		return true;
+	return *state == 'S' && read_text(pid, tid, "syscall", text, sizeof(text)) &&
+	       strtol(text, NULL, 10) == SYS_futex;
+}
+
+static bool is_stopped(pid_t pid)
+{
+	char text[512], *end;
+
+	if (!read_text(pid, pid, "stat", text, sizeof(text)))
+		return false;
+	end = strrchr(text, ')');
+	return end && end[1] == ' ' && (end[2] == 'T' || end[2] == 't');
+}
+
+/* The thread with the oldest request, 0 when there is none; *ret_age_ms is the request's. */
+static pid_t find_oldest(const struct shared *shared, int64_t *ret_age_ms)
+{
+	const struct ledger *l = &shared->header->ledger;
+	struct timespec now;
+	int64_t now_ms;
+	pid_t tid = 0;
+
+	clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
+	now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+	*ret_age_ms = -1;
+	for (size_t i = 0; i < LEDGER_THREADS_MAX; i++) {
+		const struct ledger_record *rec = &l->active[i];
+
+		if (atomic_load(&rec->unique) != 0 && now_ms - rec->began_ms > *ret_age_ms) {
+			*ret_age_ms = now_ms - rec->began_ms;
+			tid = (pid_t)rec->tid;
+		}
+	}
+	return tid;
+}
+
+bool watchdog_barks(struct watchdog *w, const struct shared *shared, pid_t pid, int64_t now_ms)
+{
+	uint64_t answered = atomic_load(&shared->header->ledger.answered);
+	int64_t age_ms;
+	pid_t tid = find_oldest(shared, &age_ms);
+	long waiting = count_waiting(w);
+	bool is_idle = waiting < 0 ? tid == 0 : waiting == 0;
+
+	if (w->limit_ms == 0)
+		return false;
+	if (is_idle || answered != w->answered) {
+		w->answered = answered;
+		w->since_ms = now_ms;
+	}
+	if (now_ms - w->since_ms >= w->limit_ms)
+		return tid == 0 ? is_stopped(pid) : is_stuck(pid, tid);
+	return tid != 0 && age_ms >= (int64_t)ONE_THREAD_FACTOR * w->limit_ms && is_stuck(pid, tid);
+}

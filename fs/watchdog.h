@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FS_WATCHDOG_H
+#define FS_WATCHDOG_H
+
+/*
+ * watchdog: whether the server hangs: requests wait, none is answered, and it is not the lower file
+ * system that it waits for.
+ *
+ * Looks at the kernel's count of waiting requests (/sys/fs/fuse/connections, where that is to be had), at
+ * the ledger, and at what the server's threads are doing (/proc). A server that waits for a disk, a network
+ * or a file system below hangs with these: to kill it would help nobody. For the keeper; blocks never.
+ */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "fs/shared.h"
+
+struct watchdog {
+	uint32_t limit_ms; /* 0: off */
+	int waiting_fd;	   /* of the connection's count; -1: none */
+	uint64_t answered; /* when it was last looked at */
+	int64_t since_ms;  /* as long it has not changed, or nothing waits */
+};
+
+/* watchdog_init: @device is the minor device number of the overlay's superblock. */
+void watchdog_init(struct watchdog *w, uint32_t limit_ms, uint32_t device_minor);
+void watchdog_fini(struct watchdog *w);
+
+/* watchdog_reset: another server, from now on. */
+void watchdog_reset(struct watchdog *w, int64_t now_ms);
+
+/* watchdog_pause_ms: after which time to look again; -1: never. */
+int64_t watchdog_pause_ms(const struct watchdog *w);
+
+/* watchdog_barks: whether the server @pid must be replaced. */
+bool watchdog_barks(struct watchdog *w, const struct shared *shared, pid_t pid, int64_t now_ms);
+
+#endif

@@ -187,6 +187,7 @@ static int handle_converge(struct control *c, int i, const char *message)
 {
 	(void)i, (void)message;
 	atomic_store(&c->shared->header->paused, 0);
+	atomic_store(&c->shared->header->unbraked, 1);
 	return c->actions.converge(c->actions.context);
 }
 

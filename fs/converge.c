@@ -4,24 +4,25 @@
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/ioprio.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
+#include "fs/base/log.h"
 #include "fs/ownership/apply.h"
+#include "fs/pace.h"
 #include "fs/walk.h"
 
 enum {
 	WALK_THREADS_MAX = 4,
 	MOVED_MAX = 256, /* directories remembered to be walked again; more: the whole tree is */
 	PATH_FOR_FAILURE = 4096,
-	RATE_WINDOW_MS = 1000,
-	COUNT_STEP = 64, /* entries that a thread counts before it tells the others */
 };
 
 struct moved {
@@ -37,23 +38,19 @@ struct converger {
 	ino_t root_ino; /* of the walking threads, constant while they run */
 	dev_t root_dev;
 
+	struct pace pace;
 	pthread_mutex_t lock;
-	pthread_cond_t wake;
-	atomic_bool stop;	       /* set under lock */
 	bool again;		       /* guarded by lock: the whole tree must be walked again */
 	bool is_done;		       /* guarded by lock */
 	struct moved moved[MOVED_MAX]; /* guarded by lock */
 	size_t moved_count;	       /* guarded by lock */
-
-	struct timespec window_start; /* guarded by lock */
-	uint64_t window_seen;	      /* guarded by lock: entries of all threads */
-	pthread_mutex_t failure_lock; /* one writer of the failure list at a time */
+	pthread_mutex_t failure_lock;  /* one writer of the failure list at a time */
 };
 
-int converge_new(struct run *run, const struct converge_events *events, struct converger **ret)
+int converge_new(struct run *run, struct brake *brake, const struct converge_events *events,
+		 struct converger **ret)
 {
 	struct converger *c = calloc(1, sizeof(*c));
-	pthread_condattr_t monotonic;
 
 	if (!c)
 		return -ENOMEM;
@@ -61,10 +58,7 @@ int converge_new(struct run *run, const struct converge_events *events, struct c
 	c->events = *events;
 	pthread_mutex_init(&c->lock, NULL);
 	pthread_mutex_init(&c->failure_lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&c->wake, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	pace_init(&c->pace, run->shared->header, brake, events->state_changed, events->context);
 	*ret = c;
 	return 0;
 }
@@ -74,89 +68,9 @@ static struct shared_header *header(const struct converger *c)
 	return c->run->shared->header;
 }
 
-/* ---- pace: pause, rate, stop ---- */
-
-static int64_t elapsed_ms(const struct timespec *since)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (now.tv_sec - since->tv_sec) * 1000 + (now.tv_nsec - since->tv_nsec) / 1000000;
-}
-
-static void begin_window(struct converger *c)
-{
-	clock_gettime(CLOCK_MONOTONIC, &c->window_start);
-	c->window_seen = 0;
-}
-
-/* Waits out the rest of a window whose share of files is used up. Lock held. */
-static void wait_for_rate(struct converger *c)
-{
-	uint64_t rate = atomic_load(&header(c)->converge_rate);
-	struct timespec until = c->window_start;
-
-	if (rate == 0 || c->window_seen < rate)
-		return;
-	until.tv_sec += RATE_WINDOW_MS / 1000;
-	while (!c->stop && !atomic_load(&header(c)->paused)) {
-		if (pthread_cond_timedwait(&c->wake, &c->lock, &until) == ETIMEDOUT)
-			break;
-		rate = atomic_load(&header(c)->converge_rate);
-		if (rate == 0 || c->window_seen < rate)
-			return;
-	}
-}
-
-static void set_state(struct converger *c, enum overlay_state state)
-{
-	if (atomic_exchange(&header(c)->state, state) != state)
-		c->events.state_changed(c->events.context);
-}
-
-/* While it is paused nothing walks, and the state says so. Lock held. */
-static void wait_while_paused(struct converger *c)
-{
-	if (c->stop || !atomic_load(&header(c)->paused))
-		return;
-	atomic_store(&header(c)->rate, 0);
-	set_state(c, OVERLAY_PRESENTED);
-	while (!c->stop && atomic_load(&header(c)->paused))
-		pthread_cond_wait(&c->wake, &c->lock);
-	set_state(c, OVERLAY_CONVERGING);
-	begin_window(c);
-}
-
-/* The rate of the window that has passed. Lock held. */
-static void close_window(struct converger *c)
-{
-	int64_t ms = elapsed_ms(&c->window_start);
-
-	if (ms < RATE_WINDOW_MS)
-		return;
-	atomic_store(&header(c)->rate, c->window_seen * 1000 / (uint64_t)ms);
-	begin_window(c);
-}
-
-/* Before each entry, in any thread of the walk. Returns false when the walk must end. */
 static bool may_go_on(void *context)
 {
-	static __thread unsigned uncounted;
-	struct converger *c = context;
-	bool is_free =
-		!atomic_load(&header(c)->paused) && atomic_load(&header(c)->converge_rate) == 0;
-
-	uncounted++;
-	if (is_free && !atomic_load(&c->stop) && uncounted < COUNT_STEP)
-		return true;
-	pthread_mutex_lock(&c->lock);
-	wait_for_rate(c);
-	wait_while_paused(c);
-	c->window_seen += uncounted;
-	uncounted = 0;
-	close_window(c);
-	pthread_mutex_unlock(&c->lock);
-	return !atomic_load(&c->stop);
+	return pace_wait(&((struct converger *)context)->pace);
 }
 
 /* ---- one entry ---- */
@@ -408,7 +322,7 @@ static bool take_moved(struct converger *c, struct moved *ret_moved)
 	bool found;
 
 	pthread_mutex_lock(&c->lock);
-	found = c->moved_count > 0 && !c->stop;
+	found = c->moved_count > 0 && !c->pace.stop;
 	if (found)
 		*ret_moved = c->moved[--c->moved_count];
 	pthread_mutex_unlock(&c->lock);
@@ -477,7 +391,10 @@ static void *run_walk(void *argument)
 	struct converger *c = argument;
 	bool go_on = true, whole = true;
 
-	begin_window(c);
+	/* Inherited by the other threads of the walk. Schedulers without I/O classes do not heed it. */
+	if (syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0,
+		    IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0)) < 0)
+		log_line(LOG_DEBUG, "converge", "idle I/O class: %m (ignoring)");
 	while (go_on) {
 		if (whole)
 			go_on = walk_all(c);
@@ -489,6 +406,7 @@ static void *run_walk(void *argument)
 		c->again = false;
 		pthread_mutex_unlock(&c->lock);
 	}
+	brake_set(c->pace.brake, false);
 	if (go_on) {
 		atomic_store(&header(c)->rate, 0);
 		atomic_store(&header(c)->walk_done, 1);
@@ -501,7 +419,7 @@ int converge_start(struct converger *c)
 {
 	int r;
 
-	c->stop = false;
+	pace_start(&c->pace);
 	c->is_done = false;
 	atomic_store(&header(c)->state,
 		     atomic_load(&header(c)->paused) ? OVERLAY_PRESENTED : OVERLAY_CONVERGING);
@@ -515,10 +433,7 @@ void converge_stop(struct converger *c)
 {
 	if (!c || !c->is_running)
 		return;
-	pthread_mutex_lock(&c->lock);
-	c->stop = true;
-	pthread_cond_broadcast(&c->wake);
-	pthread_mutex_unlock(&c->lock);
+	pace_stop(&c->pace);
 	pthread_join(c->thread, NULL);
 	c->is_running = false;
 }
@@ -542,9 +457,7 @@ void converge_again(struct converger *c)
 
 void converge_wake(struct converger *c)
 {
-	pthread_mutex_lock(&c->lock);
-	pthread_cond_broadcast(&c->wake);
-	pthread_mutex_unlock(&c->lock);
+	pace_wake(&c->pace);
 }
 
 bool converge_is_done(struct converger *c)

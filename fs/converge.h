@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "fs/brake.h"
 #include "fs/run.h"
 
 struct converger;
@@ -32,7 +33,8 @@ struct converge_events {
 };
 
 /* converge_new: 0, -ENOMEM. All arguments are borrowed. Starts nothing. */
-int converge_new(struct run *run, const struct converge_events *events, struct converger **ret);
+int converge_new(struct run *run, struct brake *brake, const struct converge_events *events,
+		 struct converger **ret);
 
 /* converge_start: starts the thread, paused where the shared header says so. 0 or -errno. */
 int converge_start(struct converger *c);

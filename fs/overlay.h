@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+#include "fs/brake.h"
 #include "fs/caller.h"
 #include "fs/converge.h"
 #include "fs/gate.h"
@@ -31,6 +32,7 @@ struct overlay {
 	struct node_table *nodes;
 	struct run run;
 	struct converger *converger; /* NULL: nothing is ever written (virtual, none) */
+	struct brake brake;
 	struct gate gate;
 	struct fuse_session *session;
 	struct server_threads *threads;	    /* of session.c */

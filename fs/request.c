@@ -9,6 +9,7 @@
 /* Newer than some distributions' linux/fuse.h; values of the kernel's uapi. */
 enum {
 	OPCODE_TMPFILE = 51,
+	OPCODE_STATX = 52,
 	EXTENSION_GROUPS = 32,
 	WRITE_KILL_SUIDGID = 1 << 2,
 	SETXATTR_ACL_KILL_SGID = 1 << 0,
@@ -62,6 +63,46 @@ bool request_opens_file(const void *bytes, size_t len, uint64_t *ret_node, uint3
 	*ret_node = in.nodeid;
 	*ret_pid = in.pid;
 	return true;
+}
+
+enum brake_kind request_kind(const void *bytes, size_t len)
+{
+	struct in_header in;
+
+	if (!read_header(bytes, len, &in))
+		return BRAKE_NONE;
+	switch (in.opcode) {
+	case FUSE_LOOKUP:
+	case FUSE_GETATTR:
+	case OPCODE_STATX:
+	case FUSE_READLINK:
+	case FUSE_GETXATTR:
+	case FUSE_LISTXATTR:
+	case FUSE_STATFS:
+		return BRAKE_LOOK;
+	case FUSE_CREATE:
+	case OPCODE_TMPFILE:
+	case FUSE_MKNOD:
+	case FUSE_MKDIR:
+	case FUSE_SYMLINK:
+	case FUSE_LINK:
+	case FUSE_UNLINK:
+	case FUSE_RMDIR:
+	case FUSE_RENAME:
+	case FUSE_RENAME2:
+	case FUSE_SETATTR:
+	case FUSE_SETXATTR:
+	case FUSE_REMOVEXATTR:
+		return BRAKE_NAME;
+	case FUSE_OPEN:
+	case FUSE_RELEASE:
+	case FUSE_READ:
+	case FUSE_WRITE:
+		return BRAKE_DATA;
+	default:
+		/* Directories, syncs, and what waits for no answer: as long as they are large. */
+		return BRAKE_NONE;
+	}
 }
 
 uint64_t request_unique(const void *bytes, size_t len)

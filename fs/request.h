@@ -17,10 +17,15 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "fs/brake.h"
+
 void request_begin(const void *bytes, size_t len);
 
 /* request_opens_file: whether the bytes are an OPEN, CREATE or TMPFILE; then *ret_node and *ret_pid. */
 bool request_opens_file(const void *bytes, size_t len, uint64_t *ret_node, uint32_t *ret_pid);
+
+/* request_kind: which other requests take about as long. */
+enum brake_kind request_kind(const void *bytes, size_t len);
 
 /* request_unique: what a reply must name. */
 uint64_t request_unique(const void *bytes, size_t len);

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/fs.h>
+#include <linux/ioprio.h>
 #include <linux/securebits.h>
 #include <sched.h>
 #include <seccomp.h>
@@ -228,6 +229,8 @@ int sandbox_lock(const char **ret_step)
 {
 	const struct sigaction refused = { .sa_sigaction = on_refused_call,
 					   .sa_flags = SA_SIGINFO | SA_NODEFER };
+	/* The walk's threads, each for itself: no I/O while others have any. */
+	const uint64_t which = IOPRIO_WHO_PROCESS, idle = IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0);
 	/* A thread is made with these flags and no others (glibc); anything else is a process. */
 	const uint64_t thread_flags =
 		CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD;
@@ -248,6 +251,10 @@ int sandbox_lock(const char **ret_step)
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
 				     SCMP_A0(SCMP_CMP_MASKED_EQ, thread_flags, thread_flags));
+	if (r == 0)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(ioprio_set), 3,
+				     SCMP_A0(SCMP_CMP_EQ, which), SCMP_A1(SCMP_CMP_EQ, 0),
+				     SCMP_A2(SCMP_CMP_EQ, idle));
 	/* Its flags lie in memory, where a filter cannot look: glibc then uses clone. */
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);

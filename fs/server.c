@@ -360,7 +360,7 @@ static int prepare(struct server *s, const struct overlay_options *options,
 	*ret_step = "run";
 	r = run_start(&ov->run, options, &ov->shared, &ov->tree, ov->nodes);
 	if (r == 0 && options->ownership == OWNERSHIP_CONVERGE)
-		r = converge_new(&ov->run, &events, &ov->converger);
+		r = converge_new(&ov->run, &ov->brake, &events, &ov->converger);
 	if (r < 0)
 		return r;
 	*ret_step = "session";

@@ -19,6 +19,7 @@
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
 #include "fs/ops.h"
+#include "fs/pace.h"
 #include "fs/request.h"
 
 /* The main thread serves too, in the end of a hold. */
@@ -148,7 +149,7 @@ void session_serve(struct overlay *ov, void *bytes, size_t len)
 {
 	struct fuse_buf buf = { .mem = bytes, .size = len };
 	enum gate_verdict verdict = GATE_SERVE;
-	uint64_t node = 0;
+	uint64_t node = 0, began;
 	uint32_t pid = 0;
 	bool opens = request_opens_file(bytes, len, &node, &pid);
 
@@ -162,7 +163,10 @@ void session_serve(struct overlay *ov, void *bytes, size_t len)
 		session_answer_estale(ov, bytes, len);
 	} else {
 		request_begin(bytes, len);
+		began = pace_now_ns();
+		brake_begin(&ov->brake, began);
 		fuse_session_process_buf(ov->session, &buf);
+		brake_end(&ov->brake, request_kind(bytes, len), began, pace_now_ns());
 	}
 	ledger_end();
 	if (opens && verdict == GATE_SERVE)

@@ -114,6 +114,7 @@ struct shared_header {
 	uint32_t kill_opcode, kill_point; /* ledger_pass(), before the first server only */
 	_Atomic uint32_t paused;
 	_Atomic uint64_t converge_rate; /* files a second, 0: no limit */
+	_Atomic uint32_t unbraked;	/* "now": users' answers may take longer */
 
 	/* Progress: written by the server. */
 	_Atomic uint32_t state; /* enum overlay_state */

@@ -270,6 +270,9 @@ static int git(struct cloning *c, const char *const *words)
 	r = program_run(&q, &result);
 	if (r < 0)
 		return fail_run(c, what, r);
+	/* A file that grew to its limit is git's own failure, in the C library's words; it tidies up. */
+	if (result->exit_status != 0 && strstr(result->output, strerror(EFBIG)))
+		return fail_run(c, what, -EDQUOT);
 	if (result->exit_status != 0)
 		return builder_fail(c->b, -EIO, "%s: %s", what,
 				    program_result_line(result, line, sizeof(line)));

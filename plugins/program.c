@@ -122,6 +122,9 @@ static int prepare(const struct running *run, int null_fd, int output_fd, int *i
 	struct pollfd parent;
 
 	reset_signals();
+	/* At the limit it gets an error that it can report, not a signal that nobody hears of. */
+	if (q->file_bytes > 0)
+		signal(SIGXFSZ, SIG_IGN);
 	if (setsid() < 0)
 		return -1;
 	umask(022);

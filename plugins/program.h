@@ -51,7 +51,7 @@ struct program_request {
 	uint64_t timeout_ms; /* 0 is no limit */
 
 	size_t output_max;   /* bytes of output kept; what follows is read and dropped */
-	uint64_t file_bytes; /* the largest file that it may write; 0: no limit */
+	uint64_t file_bytes; /* the largest file that it may write, EFBIG beyond; 0: no limit */
 	uint64_t
 		data_bytes; /* the most memory that each process may take (RLIMIT_DATA); 0: no limit */
 

@@ -155,6 +155,7 @@ static enum proto_exit check_source(struct mounting *x)
 	building.b.objects = x->objects;
 	building.b.pod_namespace = x->pod_namespace;
 	r = metadata ? x->plugin->check(&building.b) : -ENOMEM;
+	x->vol->read_only = building.b.read_only;
 	if (r == 0) {
 		x->vol->source_identity = identity_of(x, &building.b);
 		r = x->vol->source_identity ? 0 : -ENOMEM;

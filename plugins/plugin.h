@@ -185,7 +185,8 @@ struct volume_plugin {
 
 	/*
 	 * check: whether the source object is one that this plugin can set up: -EINVAL and b->error name
-	 * the first field that is missing, of a wrong type or not supported. Touches nothing on disk.
+	 * the first field that is missing, of a wrong type or not supported. Touches nothing on disk. May set
+	 * b->read_only, where what the source leads to is read-only.
 	 */
 	int (*check)(struct volume_builder *b);
 
@@ -270,6 +271,7 @@ const struct volume_plugin *plugin_at(size_t index);
 
 extern const struct volume_plugin plugin_config_map;
 extern const struct volume_plugin plugin_downward_api;
+extern const struct volume_plugin plugin_claim;
 extern const struct volume_plugin plugin_empty_dir;
 extern const struct volume_plugin plugin_flex_volume;
 extern const struct volume_plugin plugin_git_repo;
@@ -277,6 +279,7 @@ extern const struct volume_plugin plugin_host_path;
 extern const struct volume_plugin plugin_local;
 extern const struct volume_plugin plugin_projected;
 extern const struct volume_plugin plugin_secret;
+extern const struct volume_plugin plugin_nfs;
 extern const struct volume_plugin plugin_gce_persistent_disk; /* these six: block.c */
 extern const struct volume_plugin plugin_aws_elastic_block_store;
 extern const struct volume_plugin plugin_azure_disk;

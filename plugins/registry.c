@@ -10,6 +10,7 @@
 static const struct volume_plugin *const plugins[] = {
 	&plugin_config_map,
 	&plugin_downward_api,
+	&plugin_claim,
 	&plugin_empty_dir,
 	&plugin_flex_volume,
 	&plugin_git_repo,
@@ -17,6 +18,7 @@ static const struct volume_plugin *const plugins[] = {
 	&plugin_local,
 	&plugin_projected,
 	&plugin_secret,
+	&plugin_nfs,
 	&plugin_gce_persistent_disk,
 	&plugin_aws_elastic_block_store,
 	&plugin_azure_disk,

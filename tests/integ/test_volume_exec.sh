@@ -202,4 +202,72 @@ bad_flex 'a driver that others may write' 'writable by nobody else' '{"driver": 
 chmod o-w "$drivers/fsgroupfs.example~loop/loop"
 check 'flex: nothing is left of all these' nothing_mounted
 
+# ---- persistentVolumeClaim ----
+
+make_files "$scratch/data" 20
+claim='{name: "c", namespace: "ns", uid: "u1"}'
+# objects FILTER: a claim, its volume and a pod, changed by a jq filter.
+objects() {
+	jq -n --arg path "$scratch/data" "{kind: \"List\", items: [
+		{kind: \"PersistentVolumeClaim\", metadata: $claim, spec: {volumeName: \"pv\"}, status: {phase: \"Bound\"}},
+		{kind: \"PersistentVolume\", metadata: {name: \"pv\"}, spec: {claimRef: $claim, local: {path: \$path}}},
+		{kind: \"Pod\", metadata: {name: \"p\", namespace: \"ns\", uid: \"u2\"}, spec: {containers: []}}]}
+		| ${1:-.}" >"$scratch/objects.json"
+}
+
+spec '{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}'
+objects
+round pvc --spec "$scratch/spec.json" --objects "$scratch/objects.json"
+check_same 'pvc: shows the group' "0:$GROUP:660" "$(attributes "$pod/d0/f1")"
+check_same 'pvc: coherence is that of local' shared "$(field_of pvc .coherence)"
+check 'pvc: becomes native' ctl wait pvc --for native --timeout 20
+check 'pvc: belongs to the group' is_right "$scratch/data"
+check 'pvc: a live one is mounted again without its objects' ctl mount --spec "$scratch/spec.json" --target "$pod" \
+	--fsgroup "$GROUP" --volume-id pvc
+umount "$pod"
+check 'pvc: and one whose target was unmounted' ctl mount --spec "$scratch/spec.json" --target "$pod" \
+	--fsgroup "$GROUP" --volume-id pvc
+check_same 'pvc: it is there' 1 "$(cat "$pod/d0/f1")"
+gone pvc
+check_same 'pvc: its data stays' 1 "$(cat "$scratch/data/d0/f1")"
+objects '.items[1].spec.hostPath = .items[1].spec.local | del(.items[1].spec.local)'
+check 'pvc: of a hostPath' ctl mount --spec "$scratch/spec.json" --objects "$scratch/objects.json" --target "$pod" \
+	--fsgroup 77 --volume-id pvc
+check_same 'pvc: hostPath does not take the group' "native 0:$GROUP:660" "$(state_of pvc) $(attributes "$pod/d0/f1")"
+gone pvc
+objects '.items[1].spec.local.readOnly = true'
+check 'pvc: read-only as its volume is, without fsGroup' ctl mount --spec "$scratch/spec.json" \
+	--objects "$scratch/objects.json" --target "$pod" --volume-id pvc
+check_same 'pvc: says so' true "$(field_of pvc .readOnly)"
+check_fails 'pvc: cannot be written' touch "$pod/new"
+gone pvc
+
+bad_claim() {
+	objects "$3"
+	check "pvc: refused: $1" refuses 1 "$2" mount --spec "$scratch/spec.json" --objects "$scratch/objects.json" \
+		--target "$pod" --volume-id bad
+}
+
+bad_claim 'one that is not bound' 'its phase is Pending' '.items[0].status.phase = "Pending"'
+bad_claim 'another'\''s volume' 'uid in claimRef' '.items[1].spec.claimRef.uid = "u9"'
+bad_claim 'a raw device' 'volumeMode Block' '.items[1].spec.volumeMode = "Block"'
+bad_claim 'no such claim' 'PersistentVolumeClaim ns/c' '.items[0].metadata.name = "d"'
+bad_claim 'a claim that leads to a claim that leads to it' 'persistentVolumeClaim' \
+	'.items[1].spec.persistentVolumeClaim = {claimName: "c"} | del(.items[1].spec.local)'
+check 'pvc: refused: no objects' refuses 1 'the call brought no objects' mount --spec "$scratch/spec.json" \
+	--target "$pod" --volume-id bad
+check 'pvc: nothing is left of all these' nothing_mounted
+
+# ---- nfs: what can be said without a server ----
+
+nfs_error='mount.nfs is not installed'
+if command -v mount.nfs >/dev/null; then
+	nfs_error='127.0.0.1:/nowhere'
+fi
+check 'nfs: a clear error' refuses 1 "$nfs_error" mount --plugin nfs --target "$pod" --fsgroup "$GROUP" --volume-id bad \
+	--source '{"server": "127.0.0.1", "path": "/nowhere"}'
+check 'nfs: no server' refuses 1 'server: missing' mount --plugin nfs --target "$pod" --source '{"path": "/nowhere"}'
+check 'nfs: nothing is left' nothing_mounted
+check_same 'no directory of a volume is left' '' "$(ls "$FSGROUPFS_ROOT/var/lib/fsgroupfs/volumes")"
+
 end_volume_test

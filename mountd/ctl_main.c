@@ -36,6 +36,8 @@ static int help(void)
 	     "           [--staging DIR] [--volume-id ID]\n"
 	     "  unstage  ID|DIR\n"
 	     "  refresh  TARGET|ID [--objects FILE|DIR] [--pod NS/NAME]\n"
+	     "  update   TARGET|ID [--fsgroup GID] [--policy P] [--exclude PATTERN]... [--converge-rate N]\n"
+	     "           [--spec FILE]\n"
 	     "  status   [TARGET|ID] [--json] [--watch]\n"
 	     "  list     [--json]\n"
 	     "  wait     TARGET|ID --for presented|converged|native [--timeout SECONDS]\n"
@@ -381,7 +383,7 @@ static const struct {
 	{ "stage", ctl_stage },
 	{ "unstage", ctl_unstage },
 	{ "refresh", run_refresh },
-	{ "update", NULL },
+	{ "update", ctl_update },
 	{ "explain", NULL },
 	{ "doctor", NULL },
 	{ "config", NULL },

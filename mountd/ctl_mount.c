@@ -309,3 +309,61 @@ int ctl_mount(const struct ctl *ctl, int argc, char **argv)
 	json_decref(a.request);
 	return exit;
 }
+
+/* An empty pattern stands for none: that is how the last exclude is taken away. */
+static int take_update_option(struct arguments *a, int option, const char *value)
+{
+	if (option != OPT_EXCLUDE || *value)
+		return take_option(a, option, value);
+	json_object_set_new(a->request, "excludes", json_array());
+	return EXIT_OK;
+}
+
+/* The volume, and what is read or made absolute here; the daemon says what cannot change. */
+static int complete_update(struct arguments *a, const char *volume)
+{
+	AUTO_FREE char *absolute = NULL;
+	int r = strchr(volume, '/') ? path_absolute(volume, &absolute) : 0;
+
+	if (r < 0)
+		return fail(a, EXIT_FAILED, "volume", volume, strerror(-r));
+	if (a->source)
+		set_text(a, "source", a->source);
+	if (a->target)
+		set_text(a, "target", a->target);
+	a->target = volume;
+	if (set_text(a, "volume", absolute ? absolute : volume) != EXIT_OK)
+		return EXIT_FAILED;
+	return a->spec ? set_spec(a) : EXIT_OK;
+}
+
+int ctl_update(const struct ctl *ctl, int argc, char **argv)
+{
+	struct arguments a = { .ctl = ctl, .request = json_pack("{s:s}", "command", "update") };
+	json_t *result = NULL, *name;
+	int exit = EXIT_OK, c;
+	size_t i;
+
+	optind = 0;
+	while (exit == EXIT_OK && (c = getopt_long(argc, argv, "", longs, NULL)) != -1)
+		exit = take_update_option(&a, c, optarg);
+	if (exit == EXIT_OK && optind != argc - 1)
+		exit = usage(ctl, optind == argc ? "TARGET|ID is missing" : "an argument too many");
+	if (exit == EXIT_OK)
+		exit = complete_update(&a, argv[optind]);
+	if (exit != EXIT_OK) {
+		json_decref(a.request);
+		return exit;
+	}
+	exit = ctl_call(ctl, argv[optind], a.request, NULL, NULL, &result);
+	if (exit == EXIT_OK) {
+		json_t *changed = json_object_get(result, "changed");
+
+		fputs(json_array_size(changed) > 0 ? "changed:" : "unchanged", stdout);
+		json_array_foreach(changed, i, name)
+			printf(" %s", json_string_value(name));
+		putchar('\n');
+	}
+	json_decref(result);
+	return exit;
+}

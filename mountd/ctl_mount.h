@@ -2,11 +2,12 @@
 #ifndef MOUNTD_CTL_MOUNT_H
 #define MOUNTD_CTL_MOUNT_H
 
-/* ctl_mount: "fsgroupctl mount": its many options made into one request. One thread. */
+/* ctl_mount: "fsgroupctl mount" and "update": their many options made into one request. One thread. */
 
 #include "mountd/ctl_call.h"
 
-/* ctl_mount: the whole command; returns the exit status. */
+/* The whole command; return the exit status. */
 int ctl_mount(const struct ctl *ctl, int argc, char **argv);
+int ctl_update(const struct ctl *ctl, int argc, char **argv);
 
 #endif

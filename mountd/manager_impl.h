@@ -55,8 +55,8 @@ struct manager {
 	struct mended *mended;	/* guarded by lock */
 	pthread_t mender;
 	bool has_mender;
-	enum step crash_step;	/* guarded by lock */
-	uint64_t crash_times;	/* 0: never; guarded by lock */
+	enum step crash_step; /* guarded by lock */
+	uint64_t crash_times; /* 0: never; guarded by lock */
 };
 
 /*

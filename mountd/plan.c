@@ -205,7 +205,8 @@ static int choose_run(struct presenting *p, const struct stat *lower, struct pla
 		plan->native = true;
 		return 0;
 	}
-	if (skips && record != ROOT_RECORD_BEGUN && root_matches(p, lower)) {
+	/* A root that is right says nothing of the rest where the last run is known to have wanted else. */
+	if (skips && record == ROOT_RECORD_NONE && root_matches(p, lower)) {
 		plan->native = true;
 		return 0;
 	}

@@ -8,6 +8,7 @@
 
 #include "fs/base/log.h"
 #include "mountd/proto.h"
+#include "mountd/update.h"
 
 #define FRAME_EVERY_MS 250 /* a stream of statuses: at most four a second */
 #define STREAM_LOOK_MS 1000
@@ -217,6 +218,35 @@ static enum proto_exit handle_unstage(struct request *q)
 	return manager_unstage(q->m, volume, &q->answer);
 }
 
+static enum proto_exit handle_update(struct request *q)
+{
+	struct update_request update = { .front = q->front };
+	json_int_t gid = -1, rate = -1;
+	json_error_t error;
+	const char *key;
+	json_t *value;
+
+	json_object_foreach(q->args, key, value) {
+		if (update_is_refused(key))
+			return answer_fail(&q->answer, EXIT_FAILED,
+					   "%s cannot change while the volume is mounted", key);
+	}
+	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s:s, s?I, s?s, s?o, s?I, s?s}", "volume",
+			   &update.volume, "fsGroup", &gid, "policy", &update.policy, "excludes",
+			   &update.excludes, "convergeRate", &rate, "spec", &update.spec) < 0)
+		return usage(q, &error);
+	if (update.excludes && (!json_is_array(update.excludes) || !strings_only(update.excludes)))
+		return answer_fail(&q->answer, EXIT_USAGE, "excludes is not an array of patterns");
+	update.has_fs_group = json_object_get(q->args, "fsGroup") != NULL;
+	if (update.has_fs_group && (gid < 0 || gid >= (json_int_t)GID_UNSET))
+		return answer_fail(&q->answer, EXIT_FAILED, "gid %lld is out of range",
+				   (long long)gid);
+	update.fs_group = (gid_t)gid;
+	update.has_rate = rate >= 0;
+	update.converge_rate = rate >= 0 ? (uint64_t)rate : 0;
+	return manager_update(q->m, &update, &q->answer);
+}
+
 static enum proto_exit handle_wait(struct request *q)
 {
 	const char *volume = NULL, *state = NULL;
@@ -356,6 +386,7 @@ static const struct {
 	{ "converge", handle_converge },
 	{ "events", handle_events },
 	{ "refresh", handle_refresh },
+	{ "update", handle_update },
 	{ "ping", handle_ping },
 	{ "stage", handle_stage },
 	{ "unstage", handle_unstage },

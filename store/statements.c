@@ -72,9 +72,10 @@ const char *const statement_texts[STATEMENT_COUNT] = {
 		"seq <= (SELECT max(seq) FROM run) - " STRING_OF(
 			STORE_RUNS_MAX) ") "
 					"AND NOT EXISTS (SELECT 1 FROM volume WHERE volume.run_id = run.id)",
+	/* A later run of another ownership has made it untrue. */
 	[STATEMENT_RUN_FIND] =
 		"SELECT " RUN_COLUMNS ", created_at_ms FROM run WHERE tree = ?1 AND wanted = ?2 "
-		"ORDER BY seq DESC LIMIT 1",
+		"AND seq = (SELECT max(seq) FROM run WHERE tree = ?1)",
 	[STATEMENT_RUN_GET] = "SELECT " RUN_COLUMNS ", created_at_ms FROM run WHERE id = ?1",
 	[STATEMENT_RUN_SET_EPOCH] = "UPDATE run SET epoch = ?2, updated_at_ms = ?3 WHERE id = ?1",
 	[STATEMENT_RUN_SET_COUNTERS] =

@@ -247,7 +247,10 @@ DEFINE_AUTO(run_record)
 int store_setup_done(struct store *s, const struct volume_record *vol, const char *certifies,
 		     const struct run_record *run);
 
-/* store_run_find: the newest run of this tree and wanted ownership. All of a run: -ENOENT: none such. */
+/*
+ * store_run_find: the newest run of this tree, if it is of this wanted ownership: a later one of another has
+ * made it untrue. All of a run: -ENOENT: none such.
+ */
 int store_run_find(struct store *s, const char *tree, const char *wanted,
 		   struct run_record **ret_run);
 int store_run_get(struct store *s, const char *id, struct run_record **ret_run);

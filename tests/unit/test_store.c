@@ -863,6 +863,26 @@ static void store_setup_done_run_in_use_is_kept(void **state)
 	assert_string_equal(found->id, RUN_B); /* the newest */
 }
 
+/* As when what is wanted of a mounted volume changes, and changes back. */
+static void store_run_find_later_run_makes_it_untrue(void **state)
+{
+	struct fixture *f = fixture_of(state);
+	struct run_counters counters = { .seen = 1 };
+	AUTO(volume_record) *a = make_volume("a"), *b = make_volume("b");
+	AUTO(run_record) *first = make_run(RUN_A, "tree", "gid=1"), *found = NULL;
+	AUTO(run_record) *second = make_run(RUN_B, "tree", "gid=2");
+
+	assert_int_equal(store_volume_insert(f->store, a), 0);
+	assert_int_equal(store_volume_insert(f->store, b), 0);
+	assert_int_equal(store_setup_done(f->store, a, NULL, first), 0);
+	assert_int_equal(store_run_finish(f->store, RUN_A, &counters), 0);
+	assert_int_equal(store_setup_done(f->store, b, NULL, second), 0);
+	assert_int_equal(store_run_get(f->store, RUN_A, &found), 0); /* its volume is there */
+	run_record_free(take_ptr(&found));
+	assert_int_equal(store_run_find(f->store, "tree", "gid=1", &found), -ENOENT);
+	assert_int_equal(store_run_find(f->store, "tree", "gid=2", &found), 0);
+}
+
 static void store_marker_drop_is_idempotent(void **state)
 {
 	struct fixture *f = fixture_of(state);
@@ -1268,6 +1288,7 @@ int main(void)
 		TEST(store_setup_done_known_run_is_taken_over),
 		TEST(store_setup_done_new_run_forgets_the_others_of_its_tree),
 		TEST(store_setup_done_run_in_use_is_kept),
+		TEST(store_run_find_later_run_makes_it_untrue),
 		TEST(store_marker_drop_is_idempotent),
 		TEST(store_run_functions_unknown_run_is_enoent),
 		TEST(store_run_finish_keeps_counters),

@@ -13,6 +13,7 @@
 #   OBJ=DIR              the objects      (default build/obj,   with SANITIZE build/san-LIST/obj)
 #   TESTBIN=DIR          the test programs (default build/tests, with SANITIZE build/san-LIST/tests)
 #   FILTER=TEXT          run only the tests with TEXT in their name
+#   FUZZ_SECONDS=N       how long `make fuzz` stays with each target (default 600)
 #   JOBS=N               compilers at once under `make test` and the like (default: the number of CPUs)
 #   BOOTSTRAP=COMMAND    what `make test` and `make demo` set up the machine with (BOOTSTRAP=true: nothing)
 #   PREFIX, DESTDIR      where `make install` puts things (default /usr/local, and nothing before it)
@@ -66,6 +67,7 @@ INTEG_SRC := $(wildcard tests/integ/test_*.c)
 HELPER_SRC := $(wildcard tests/helpers/*.c)
 BENCH_SRC := $(wildcard tests/bench/*.c)
 DIFFERENTIAL_SRC := $(wildcard tests/differential/*.c)
+FUZZ_SRC := $(wildcard tests/fuzz/fuzz_*.c)
 
 objects = $(patsubst %.c,$(OBJ)/%.o,$(1))
 
@@ -99,12 +101,13 @@ UNIT_FILES := $(UNIT_SRC:tests/%.c=$(TESTBIN)/%)
 INTEG_FILES := $(INTEG_SRC:tests/%.c=$(TESTBIN)/%)
 HELPER_FILES := $(HELPER_SRC:tests/%.c=$(TESTBIN)/%)
 BENCH_FILES := $(BENCH_SRC:tests/%.c=$(TESTBIN)/%)
+FUZZ_FILES := $(FUZZ_SRC:tests/%.c=$(TESTBIN)/%)
 DIFFERENTIAL_FILE := $(if $(DIFFERENTIAL_SRC),$(TESTBIN)/differential)
 INTEG_SCRIPTS := $(filter-out %.c,$(wildcard tests/integ/test_*))
 
 # --- libraries: looked for only where something is compiled, with a clear error ---
 
-NO_COMPILE := help clean distclean test demo check-layers check-format check-warnings uninstall
+NO_COMPILE := help clean distclean test demo fuzz test-fuzz check-layers check-format check-warnings uninstall
 ifneq ($(filter-out $(NO_COMPILE),$(or $(MAKECMDGOALS),all)),)
 
 ifneq ($(wildcard build/deps/prefix/lib/pkgconfig/fuse3.pc),)
@@ -180,6 +183,19 @@ bench: bench-converge ## all benchmarks (as root), results as JSON in build/benc
 bench-converge: all $(HELPER_FILES) $(BENCH_FILES) ## the walk against chown -R and chmod -R (FILES= ROUNDS= TYPES="ext4 xfs")
 	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' tests/bench/bench_converge.sh
 
+# Objects and programs of their own: the fuzzer wants clang, and everything to be watched.
+FUZZ_SECONDS ?= 600
+fuzz_programs = $(again) CC=clang CFLAGS='-O1 -g' SANITIZE=address,undefined,fuzzer-no-link OBJ=build/fuzz/obj \
+	BIN=build/fuzz/bin TESTBIN=build/fuzz/tests fuzz-programs
+.PHONY: fuzz test-fuzz fuzz-programs
+fuzz: ## look for inputs that break a parser, FUZZ_SECONDS for each (FILTER=text selects)
+	$(Q)+$(fuzz_programs)
+	$(Q)FUZZ_SECONDS='$(FUZZ_SECONDS)' FILTER='$(FILTER)' scripts/run-fuzz build/fuzz/tests/fuzz
+test-fuzz: ## the same for 20 seconds each
+	$(Q)+$(fuzz_programs)
+	$(Q)FUZZ_SECONDS=20 FILTER='$(FILTER)' scripts/run-fuzz build/fuzz/tests/fuzz
+fuzz-programs: $(FUZZ_FILES)
+
 .PHONY: check-layers check-format check-warnings
 check-layers: ## no include against the arrows between the rooms
 	$(Q)scripts/check-layers --self-test
@@ -241,6 +257,11 @@ $(UNIT_FILES) $(INTEG_FILES) $(HELPER_FILES) $(BENCH_FILES): $(TESTBIN)/%: $(OBJ
 	$(call say,LD,$@)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(LINK) -o $@ $< $(ARCHIVES) $(TEST_LIBS)
+
+$(FUZZ_FILES): $(TESTBIN)/%: $(OBJ)/tests/%.o $(ARCHIVES)
+	$(call say,LD,$@)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(LINK) -fsanitize=fuzzer -o $@ $< $(ARCHIVES) $(TEST_LIBS)
 
 # The one test program of many files. It knows of the overlay only what the command line shows.
 $(DIFFERENTIAL_FILE): $(call objects,$(DIFFERENTIAL_SRC)) $(OBJ)/libbase.a

@@ -12,6 +12,14 @@ void gate_init(struct gate *g)
 	g->parked_tail = &g->parked;
 }
 
+/* Notes that this thread is told ESTALE for this node. Lock held. */
+static void remember(struct gate *g, uint64_t node, uint32_t pid)
+{
+	g->retries[g->retry_next].node = node;
+	g->retries[g->retry_next].pid = pid;
+	g->retry_next = (g->retry_next + 1) % GATE_RETRIES;
+}
+
 /* After the swap: true when this thread was already told ESTALE for this node. Lock held. */
 static bool is_retry(struct gate *g, uint64_t node, uint32_t pid)
 {
@@ -21,19 +29,19 @@ static bool is_retry(struct gate *g, uint64_t node, uint32_t pid)
 			return true;
 		}
 	}
-	g->retries[g->retry_next].node = node;
-	g->retries[g->retry_next].pid = pid;
-	g->retry_next = (g->retry_next + 1) % GATE_RETRIES;
+	remember(g, node, pid);
 	return false;
 }
 
-static bool park(struct gate *g, const void *bytes, size_t len)
+static bool park(struct gate *g, uint64_t node, uint32_t pid, const void *bytes, size_t len)
 {
 	struct gate_request *request = malloc(sizeof(*request) + len);
 
 	if (!request)
 		return false;
 	request->next = NULL;
+	request->node = node;
+	request->pid = pid;
 	request->len = len;
 	memcpy(request->bytes, bytes, len);
 	*g->parked_tail = request;
@@ -49,7 +57,7 @@ enum gate_verdict gate_enter(struct gate *g, uint64_t node, uint32_t pid, const 
 	pthread_mutex_lock(&g->lock);
 	if (g->state == GATE_HELD)
 		/* Without memory to park it, the kernel is told to come again. */
-		verdict = park(g, bytes, len) ? GATE_PARKED : GATE_ANSWER_ESTALE;
+		verdict = park(g, node, pid, bytes, len) ? GATE_PARKED : GATE_ANSWER_ESTALE;
 	else if (g->state == GATE_SWAPPED && !is_retry(g, node, pid))
 		verdict = GATE_ANSWER_ESTALE;
 	if (verdict == GATE_SERVE) {
@@ -97,6 +105,9 @@ struct gate_request *gate_finish(struct gate *g, bool swapped)
 	g->parked = NULL;
 	g->parked_tail = &g->parked;
 	g->state = swapped ? GATE_SWAPPED : GATE_OPEN;
+	/* Who came by a descriptor on the old overlay comes again, and must not be told ESTALE twice. */
+	for (const struct gate_request *r = parked; swapped && r; r = r->next)
+		remember(g, r->node, r->pid);
 	pthread_mutex_unlock(&g->lock);
 	return parked;
 }

@@ -26,6 +26,8 @@ enum gate_verdict { GATE_SERVE, GATE_PARKED, GATE_ANSWER_ESTALE };
 
 struct gate_request {
 	struct gate_request *next;
+	uint64_t node;
+	uint32_t pid;
 	size_t len;
 	unsigned char bytes[];
 };

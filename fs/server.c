@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fs/backing.h"
@@ -21,6 +22,8 @@
 /* Seconds; "exclusive": nobody but us changes the lower tree, so what the kernel knows stays true. */
 static const double TIMEOUT_EXCLUSIVE = 3600, TIMEOUT_SHARED = 1;
 
+static const int64_t SURVEY_EVERY_MS = 1000;
+
 struct server {
 	struct overlay ov;
 	atomic_bool walk_finished; /* set by the walker, taken by the main thread */
@@ -28,8 +31,10 @@ struct server {
 	bool wants_handoff;	   /* converged, nothing forbids it but users */
 	bool is_recorded;	   /* the finished run is durably on record */
 	bool was_swapped;
-	bool is_asking;	  /* a hand-off is under way */
-	bool was_refused; /* by the keeper, which then says when to try again */
+	int64_t surveyed_at_ms;	 /* 0: not yet, or not any more */
+	uint64_t steps_surveyed; /* of the gate, before the survey; see gate_steps() */
+	bool is_asking;		 /* a hand-off is under way */
+	bool was_refused;	 /* by the keeper, which then says when to try again */
 };
 
 static void set_state(struct server *s, enum overlay_state state, const char *reason)
@@ -106,18 +111,42 @@ static bool ask_keeper(struct server *s, enum channel_kind question, int error,
 	return false;
 }
 
-/* Holds opens, and swaps if none is open. @steps_before: of the gate when the survey began. */
-static bool hold_and_swap(struct server *s, uint64_t steps_before, uint64_t *ret_open,
-			  char ret_reason[256])
+static int64_t now_ms(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+/* Once in a while is enough: where files are opened and closed all the time, each close comes by here. */
+static bool survey(struct server *s, char ret_reason[256])
+{
+	uint64_t steps = gate_steps(&s->ov.gate);
+
+	if (s->surveyed_at_ms != 0 && now_ms() - s->surveyed_at_ms < SURVEY_EVERY_MS)
+		return true;
+	if (node_opens(s->ov.nodes) > 0)
+		steps = 0; /* as good as opened later */
+	if (!ask_keeper(s, CHANNEL_SURVEY, 0, CHANNEL_SURVEYED, ret_reason))
+		return false;
+	s->surveyed_at_ms = now_ms();
+	s->steps_surveyed = steps;
+	return true;
+}
+
+/* Holds opens, and swaps if none is open. */
+static bool hold_and_swap(struct server *s, uint64_t *ret_open, char ret_reason[256])
 {
 	bool swapped = false;
 
 	gate_hold(&s->ov.gate);
 	*ret_open = node_opens(s->ov.nodes);
 	if (*ret_open == 0) {
-		swapped = ask_keeper(s, CHANNEL_SWAP, gate_steps(&s->ov.gate) != steps_before,
+		swapped = ask_keeper(s, CHANNEL_SWAP, gate_steps(&s->ov.gate) != s->steps_surveyed,
 				     CHANNEL_SWAPPED, ret_reason);
 		s->was_refused = !swapped;
+		s->surveyed_at_ms = 0; /* what kept it may be a mapping, or a mount */
 	}
 	s->was_swapped = swapped;
 	finish_hold(s, swapped);
@@ -127,21 +156,18 @@ static bool hold_and_swap(struct server *s, uint64_t steps_before, uint64_t *ret
 static void try_handoff(struct server *s)
 {
 	char reason[256] = "";
-	uint64_t steps_before, open;
+	uint64_t open;
 	bool swapped = false;
 
 	if (!s->wants_handoff || s->was_swapped || s->was_refused || !s->is_recorded ||
 	    s->is_asking)
 		return;
-	/* Counted first: what is opened from here on is seen as such. */
-	steps_before = gate_steps(&s->ov.gate);
 	open = node_opens(s->ov.nodes);
 	if (open == 0) {
 		s->is_asking = true;
-		if (ask_keeper(s, CHANNEL_SURVEY, 0, CHANNEL_SURVEYED, reason))
-			swapped = hold_and_swap(s, steps_before, &open, reason);
-		else
-			s->was_refused = true;
+		s->was_refused = !survey(s, reason);
+		if (!s->was_refused)
+			swapped = hold_and_swap(s, &open, reason);
 		s->is_asking = false;
 	}
 	if (open > 0)

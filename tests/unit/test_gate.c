@@ -105,6 +105,35 @@ static void gate_finish_swapped_answers_estale_once(void **state)
 	assert_int_equal(enter(g, 7, 1, "a"), GATE_ANSWER_ESTALE);
 }
 
+/* The held request was answered ESTALE: the same open comes again where it began below the old overlay. */
+static void gate_finish_swapped_serves_the_retry_of_a_parked_open(void **state)
+{
+	struct gate *g = *state;
+	struct gate_request *parked;
+
+	gate_hold(g);
+	assert_int_equal(enter(g, 7, 1, "a"), GATE_PARKED);
+	parked = gate_finish(g, true);
+	assert_non_null(parked);
+	free(parked);
+	assert_int_equal(enter(g, 7, 1, "a"), GATE_SERVE);
+	gate_leave(g);
+	assert_int_equal(enter(g, 7, 1, "a"), GATE_ANSWER_ESTALE);
+}
+
+/* Whoever compares before and after sees an open that was under way at either time. */
+static void gate_steps_grow_with_begin_and_end(void **state)
+{
+	struct gate *g = *state;
+	uint64_t before = gate_steps(g), between;
+
+	assert_int_equal(enter(g, 7, 1, "a"), GATE_SERVE);
+	between = gate_steps(g);
+	assert_true(between > before);
+	gate_leave(g);
+	assert_true(gate_steps(g) > between);
+}
+
 static void gate_finish_swapped_tells_threads_and_nodes_apart(void **state)
 {
 	struct gate *g = *state;
@@ -238,6 +267,8 @@ int main(void)
 		TEST(gate_enter_held_parks_a_copy_in_order),
 		TEST(gate_finish_refused_opens_again),
 		TEST(gate_finish_swapped_answers_estale_once),
+		TEST(gate_finish_swapped_serves_the_retry_of_a_parked_open),
+		TEST(gate_steps_grow_with_begin_and_end),
 		TEST(gate_finish_swapped_tells_threads_and_nodes_apart),
 		TEST(gate_finish_swapped_ring_overflow_forgets_the_oldest),
 		TEST(gate_hold_with_threads_nothing_is_in_flight),

@@ -4,6 +4,7 @@
  * hold: uses a file in one way until its standard input ends.
  *
  *     hold open PATH          keeps it open
+ *     hold claim PATH         keeps a block device open exclusively
  *     hold map PATH           maps it, closes it, and stores "mapped" at its start when the input ends
  *     hold append PATH        opens it, appends a line, closes it, over and over
  *     hold create DIRECTORY   creates a file with a line in it, closes, reads it back and deletes it, over and over
@@ -49,15 +50,25 @@ static int has_ended(void)
 	return poll(&p, 1, 0) > 0;
 }
 
-static unsigned long hold_open(const char *path)
+static unsigned long hold_with(const char *path, int flags)
 {
-	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC | flags);
 
 	if (fd < 0)
 		die("open");
 	say_ready();
 	wait_for_end();
 	return 1;
+}
+
+static unsigned long hold_open(const char *path)
+{
+	return hold_with(path, 0);
+}
+
+static unsigned long hold_claimed(const char *path)
+{
+	return hold_with(path, O_EXCL);
 }
 
 static unsigned long hold_mapped(const char *path)
@@ -134,10 +145,8 @@ int main(int argc, char **argv)
 		const char *name;
 		unsigned long (*hold)(const char *path);
 	} ways[] = {
-		{ "open", hold_open },
-		{ "map", hold_mapped },
-		{ "append", append },
-		{ "create", create },
+		{ "open", hold_open }, { "claim", hold_claimed }, { "map", hold_mapped },
+		{ "append", append },  { "create", create },
 	};
 
 	for (size_t i = 0; argc == 3 && i < ARRAY_SIZE(ways); i++) {
@@ -146,6 +155,6 @@ int main(int argc, char **argv)
 			return EXIT_SUCCESS;
 		}
 	}
-	fprintf(stderr, "usage: hold open|map|append|create PATH\n");
+	fprintf(stderr, "usage: hold open|claim|map|append|create PATH\n");
 	return 2;
 }

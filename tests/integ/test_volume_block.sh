@@ -1,0 +1,371 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Volumes on block devices, through fsgroupctl and the daemon: staged once, mounted for several consumers, unstaged;
+# formatted only where that was asked for and the device is empty by every measure; checked; told apart from other
+# devices. Needs root, /dev/fuse and loop devices.
+set -euo pipefail
+# shellcheck source=tests/integ/lib_volume.sh
+. "$(dirname "$0")/lib_volume.sh"
+need_root
+need_fuse
+need_tools jq losetup mkfs.ext4 mkfs.xfs mkfs.btrfs mkswap debugfs e2fsck sha256sum unshare
+own_mounts "$0" "$@"
+start_volume_test
+
+pod=$scratch/pod other=$scratch/other
+mkdir "$pod" "$other"
+
+# loop NAME SIZE [OPTION...]: an image that is all hole, and a loop device for it: $loop.
+loop() {
+	local image=$scratch/$1.img
+
+	truncate -s "$2" "$image"
+	shift 2
+	loop=$(losetup --find --show "$@" "$image") || skip 'needs loop devices'
+	loops+=("$loop")
+}
+
+spec() {
+	printf '{"gcePersistentDisk":{"pdName":"%s"%s}}' "$1" "${2:-}" >"$scratch/spec.json"
+}
+
+# stage ID OPTION...
+stage() {
+	local id=$1
+
+	shift
+	ctl stage --spec "$scratch/spec.json" --device "$loop" --volume-id "$id" "$@" >"$scratch/stdout"
+}
+
+no_stage() {
+	local words=$1 id=$2
+
+	shift 2
+	refuses 1 "$words" stage --spec "$scratch/spec.json" --device "$loop" --volume-id "$id" "$@"
+}
+
+# Whether nobody uses the device: what unstage promises.
+is_free() {
+	"$helpers/hold" claim "$1" </dev/null >/dev/null
+}
+
+sum_of() {
+	sha256sum <"$1"
+}
+
+mounts_of() {
+	awk -v dev="$1" '{ for (i = 7; $i != "-"; i++); if ($(i + 2) == dev) print $5 }' /proc/self/mountinfo | sort |
+		paste -sd ' '
+}
+
+# ---- three file systems: staged, mounted for two consumers, given back ----
+
+for type in ext4 xfs btrfs; do
+	case $type in
+	ext4) size=64M ;;
+	xfs) size=320M ;;
+	btrfs) size=128M ;;
+	esac
+	loop "$type" "$size"
+	spec "$type" ",\"fsType\":\"$type\""
+	check "$type: an empty device is not formatted unless that is asked for" no_stage 'not to be formatted' "$type"
+	check_same "$type: and nothing is written to it" 0 "$(stat -c %b "$scratch/$type.img")"
+	check "$type: nothing is on record then" refuses 4 "$type" status "$type"
+	check "$type: stage, formatting" stage "$type" --format
+	check_same "$type: its id is printed" "$type" "$(cat "$scratch/stdout")"
+	at=$FSGROUPFS_ROOT/var/lib/fsgroupfs/volumes/$type/device
+	check_same "$type: it is mounted once" "$at" "$(mounts_of "$loop")"
+	check_same "$type: with this file system" "$type" "$(type_at "$at")"
+	check_same "$type: its state" staged "$(state_of "$type")"
+	check "$type: the same again is a success" stage "$type" --format
+	check_same "$type: and mounts nothing" "$at" "$(mounts_of "$loop")"
+	check "$type: with other options it is refused" no_stage 'another device, file system type or mount options' \
+		"$type" --mount-options noatime
+	make_files "$at" 120
+	check "$type: mount" ctl mount --staged "$type" --target "$pod" --fsgroup "$GROUP" --volume-id one
+	check_same "$type: a file is shown to the group at once" "0:$GROUP:660" "$(attributes "$pod/d1/f119")"
+	check "$type: mount for a second consumer" \
+		ctl mount --staged "$type" --target "$other" --fsgroup "$GROUP" --volume-id two
+	check "$type: the same mount again is a success" \
+		ctl mount --staged "$type" --target "$other" --fsgroup "$GROUP" --volume-id two
+	check_same "$type: it is shown to the second too" "0:$GROUP:660" "$(attributes "$other/d1/f119")"
+	check "$type: another group at the same time is refused" refuses 1 '' \
+		mount --staged "$type" --target "$scratch/run" --fsgroup 4243
+	check "$type: it becomes native" ctl wait one --for native --timeout 20
+	check "$type: the tree is right" is_right "$at/d0"
+	check "$type: in use by two volumes it is not unstaged" refuses 1 'in use by 2 volumes' unstage "$type"
+	check "$type: it is not unmounted either" refuses 1 'unstage it' unmount "$type"
+	check "$type: unmount" ctl unmount one
+	check "$type: in use by one volume it is not unstaged" refuses 1 'in use by 1 volume: two at' unstage "$type"
+	check "$type: unmount by path" ctl unmount "$other"
+	check "$type: unmount again is a success" ctl unmount "$other"
+	check "$type: unstage" ctl unstage "$type"
+	check "$type: the device is free" is_free "$loop"
+	check_same "$type: nothing is on record" '[]' "$(ctl list --json | jq -c .)"
+	check_same "$type: no directory stays" '' "$(ls "$FSGROUPFS_ROOT/var/lib/fsgroupfs/volumes")"
+	check "$type: unstage again is a success" ctl unstage "$type"
+	check "$type: staged again, not formatted" stage "$type" --format
+	check_same "$type: the files are there" 120 "$(find "$at" -type f -name 'f*' | wc -l)"
+	check "$type: fsGroup unset: mount" ctl mount --staged "$type" --target "$pod"
+	check_same "$type: fsGroup unset: bound at once" native "$(state_of "$pod")"
+	check "$type: fsGroup unset: unmount" ctl unmount "$pod"
+	check "$type: unstage" ctl unstage "$type"
+done
+
+# ---- what is not empty is not formatted, and not touched ----
+
+loop victim 64M
+image=$scratch/victim.img
+spec victim
+
+# keeps TEXT WORDS [LOOP-OPTION]: the image as it is now is refused for WORDS, and is the same afterwards.
+keeps() {
+	local text=$1 words=$2 before
+
+	losetup -d "$loop"
+	loop=$(losetup --find --show ${3:+"$3"} "$image")
+	loops+=("$loop")
+	before=$(sum_of "$image")
+	check "not formatted: $text" no_stage "$words" victim --format
+	check_same "not touched: $text" "$before" "$(sum_of "$image")"
+}
+
+blank() {
+	truncate -s 0 "$image"
+	truncate -s 64M "$image"
+}
+
+write_at() {
+	printf "$2" | dd of="$image" bs=1 seek="$1" conv=notrunc status=none
+}
+
+blank && write_at 700000 x
+keeps 'a byte in the first MiB' 'it is not empty'
+blank && write_at $(((64 << 20) - 1)) x
+keeps 'the last byte' 'it is not empty'
+blank && mkswap -q "$image" >/dev/null 2>&1
+keeps 'swap space' 'holds swap'
+blank && write_at 446 '\0\0\0\0\203\0\0\0\0\010\0\0\0\010\0\0' && write_at 510 '\125\252'
+keeps 'a partition table' 'a partition table'
+blank && mkfs.ext4 -q -F -O metadata_csum "$image" && write_at $((1024 + 120)) 'damaged'
+keeps 'a superblock with a wrong checksum' 'ext4 with a wrong checksum'
+blank && mkfs.ext4 -q -F "$image"
+spec victim ',"fsType":"xfs"'
+keeps 'another file system' 'holds ext4, not xfs'
+spec victim
+blank
+keeps 'a read-only device' 'is read-only' --read-only
+# Superblocks of two file systems, each of them whole.
+cp --sparse=always "$scratch/xfs.img" "$image"
+dd if="$scratch/btrfs.img" of="$image" bs=4096 skip=16 seek=16 count=1 conv=notrunc status=none
+keeps 'two file systems' 'several file systems'
+
+losetup -d "$loop"
+blank
+loop=$(losetup --find --show "$image")
+loops+=("$loop")
+coproc holder { "$helpers/hold" claim "$loop"; }
+read -r _ <&"${holder[0]}"
+check 'a device that a process has claimed is refused, naming it' no_stage "held by process" victim --format
+exec {holder[1]}>&-
+wait "$holder_PID" 2>/dev/null || true
+mkdir -p "$FSGROUPFS_ROOT/etc/fsgroupfs"
+printf '[ctl]\nformat = no\n' >"$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.conf"
+check 'mountd.conf may forbid formatting' no_stage "format = yes" victim --format
+printf '[ctl]\nsources = /srv\n' >"$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.conf"
+check 'mountd.conf may forbid the device' no_stage "sources" victim --format
+printf '[ctl]\nplugins = local\n' >"$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.conf"
+check 'mountd.conf may forbid the plugin' no_stage "plugins" victim --format
+rm "$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.conf"
+check_same 'still nothing is written to it' 0 "$(stat -c %b "$image")"
+check 'what is no device is refused' refuses 1 'not a block device' \
+	stage --spec "$scratch/spec.json" --device "$image" --volume-id victim
+check 'an unknown file system is not made' no_stage 'not a file system that is made here' victim --format \
+	--fs-type minix
+check 'options that need another kind of mount are refused' no_stage 'options that cannot be used' victim --format \
+	--mount-options bind
+check 'after that it is a file system' stage victim --mount-options noatime,nodev,x-systemd.automount
+check_same 'mount options reach the mount' 'rw,nodev,noatime' \
+	"$(awk -v dev="$loop" '$NF != "" && index($0, dev) { print $6 }' /proc/self/mountinfo)"
+check 'unstage' ctl unstage victim
+
+# ---- e2fsck ----
+
+needs_check() {
+	debugfs -w -R "$1" "$image" >/dev/null 2>&1
+	debugfs -w -R 'set_super_value state 2' "$image" >/dev/null 2>&1
+	losetup -d "$loop"
+	loop=$(losetup --find --show "$image")
+	loops+=("$loop")
+}
+
+needs_check 'set_super_value free_blocks_count 7'
+check_fails 'the file system has errors' e2fsck -fn "$image"
+check 'stage checks it first' stage victim
+check 'unstage' ctl unstage victim
+check 'the errors are gone' eval 'e2fsck -fn "$image" >/dev/null 2>&1'
+needs_check 'clri <2>'
+before=$(debugfs -R 'stat <2>' "$image" 2>&1)
+check 'what preen mode does not mend is refused' no_stage 'e2fsck' victim
+check_same 'and nobody mends it otherwise' "$before" "$(debugfs -R 'stat <2>' "$image" 2>&1)"
+check 'nothing is on record' refuses 4 victim status victim
+
+# ---- busy ----
+
+losetup -d "$loop"
+blank
+loop=$(losetup --find --show "$image")
+loops+=("$loop")
+mkdir "$scratch/staging" "$scratch/elsewhere"
+check 'stage at a path of the caller' stage victim --format --staging "$scratch/staging"
+check_same 'it is mounted there' "$scratch/staging" "$(mounts_of "$loop")"
+check 'another device at this path is refused' no_stage 'staged at this path' second --staging "$scratch/staging"
+cd "$scratch/staging"
+check 'a busy staging path is an error' refuses 1 'busy' unstage victim
+cd /
+check_same 'and it is still staged' staged "$(state_of victim)"
+mount "$loop" "$scratch/elsewhere"
+check 'while the device is mounted elsewhere it is not free' refuses 1 "mounted at $scratch/elsewhere" unstage victim
+check_same 'that is on record' tearing-down "$(state_of victim)"
+umount "$scratch/elsewhere"
+check 'then unstage, by path' ctl unstage "$scratch/staging"
+check 'the device is free' is_free "$loop"
+check 'a directory of the caller stays' test -d "$scratch/staging"
+check 'what others have mounted is not unstaged' eval \
+	'mount "$loop" "$scratch/staging" && refuses 1 "not ours" unstage "$scratch/staging"; umount "$scratch/staging"'
+mount "$loop" "$scratch/staging"
+check 'nothing is staged over a foreign mount' no_stage 'mounted there' victim --staging "$scratch/staging"
+check 'which stays' mountpoint -q "$scratch/staging"
+check 'a device that is mounted already is not staged' no_stage "mounted at $scratch/staging" victim
+umount "$scratch/staging"
+
+# ---- another device behind the same path ----
+
+check 'stage' stage victim
+kill_daemon KILL
+umount "$FSGROUPFS_ROOT/var/lib/fsgroupfs/volumes/victim/device"
+losetup -d "$loop"
+cp --sparse=always "$image" "$scratch/impostor.img"
+mkfs.ext4 -q -F "$scratch/impostor.img"
+losetup "$loop" "$scratch/impostor.img"
+check 'its absence is found' eval '[ "$(state_of victim)" = absent ]'
+check 'another device behind the same path is refused' no_stage 'another device than the recorded one: its file system UUID' \
+	victim
+check 'a consumer is told' refuses 1 'is not staged' mount --staged victim --target "$pod"
+losetup -d "$loop"
+truncate -s 65M "$scratch/impostor.img"
+losetup "$loop" "$scratch/impostor.img"
+check 'so is one of another size' no_stage 'its size is' victim
+losetup -d "$loop"
+losetup "$loop" "$image"
+check 'the recorded one is staged' stage victim
+check_same 'so that it can be used' staged "$(state_of victim)"
+check 'unstage' ctl unstage victim
+
+# ---- partitions ----
+
+losetup -d "$loop"
+blank
+write_at 446 '\0\0\0\0\203\0\0\0\0\010\0\0\0\220\1\0' && write_at 510 '\125\252'
+loop=$(losetup --find --show --partscan "$image")
+loops+=("$loop")
+if [ -b "${loop}p1" ]; then
+	spec victim ',"partition":2'
+	check 'a partition that is not there is refused' no_stage 'has no partition 2' victim --format
+	spec victim ',"partition":1'
+	check 'stage a partition' stage victim --format
+	check_same 'it is that partition' "$FSGROUPFS_ROOT/var/lib/fsgroupfs/volumes/victim/device" \
+		"$(mounts_of "${loop}p1")"
+	check 'unstage' ctl unstage victim
+	spec victim
+	check 'the whole device is not formatted' no_stage 'a partition table' victim --format
+else
+	printf 'skipped: partitions: no node %s\n' "${loop}p1"
+fi
+
+# ---- a local volume on a device ----
+
+losetup -d "$loop"
+blank
+loop=$(losetup --find --show "$image")
+loops+=("$loop")
+check 'local: an empty device is never formatted' refuses 1 'holds no file system' \
+	mount --plugin local --source "$loop" --target "$pod" --volume-id l1
+check_same 'local: nothing is written to it' 0 "$(stat -c %b "$image")"
+mkfs.ext4 -q -F "$image"
+check 'local: mount' ctl mount --plugin local --source "$loop" --target "$pod" --fsgroup "$GROUP" --volume-id l1
+check 'local: mount for a second consumer' \
+	ctl mount --plugin local --source "$loop" --target "$other" --fsgroup "$GROUP" --volume-id l2
+touch "$pod/file"
+check 'local: both see the same files' test -e "$other/file"
+check 'local: unmount' ctl unmount l1
+check 'local: unmount the other' ctl unmount l2
+check 'local: the device is free' is_free "$loop"
+
+# ---- read-only ----
+
+spec victim ',"readOnly":true'
+before=$(sum_of "$image")
+check 'read-only: stage' stage victim
+check 'read-only: mount' ctl mount --staged victim --target "$pod" --fsgroup "$GROUP"
+check_fails 'read-only: nothing can be written' touch "$pod/new"
+check 'read-only: unmount' ctl unmount "$pod"
+check 'read-only: unstage' ctl unstage victim
+check 'read-only: not formatted either' eval \
+	'blank; losetup -d "$loop"; losetup "$loop" "$image"; no_stage "the volume is read-only" victim --format'
+spec victim
+
+# ---- mkfs interrupted ----
+
+cp "$(readlink -f "$(command -v mkfs.ext4)")" "$scratch/mke2fs"
+cat >"$scratch/mkfs.wrapper" <<-EOF
+	#!/bin/bash
+	[ ! -e "$scratch/before" ] || { kill -9 \$(cat "$scratch/before"); sleep 100; }
+	(exec -a mkfs.ext4 "$scratch/mke2fs" "\$@")
+	[ ! -e "$scratch/after" ] || { kill -9 \$(cat "$scratch/after"); sleep 100; }
+EOF
+chmod 755 "$scratch/mkfs.wrapper"
+mount --bind "$scratch/mkfs.wrapper" "$(readlink -f "$(command -v mkfs.ext4)")"
+for when in before after; do
+	losetup -d "$loop" && blank && losetup "$loop" "$image"
+	ctl list >/dev/null
+	daemon_pid >"$scratch/$when"
+	# The client asks the next daemon again, which refuses.
+	check "killed $when mkfs: the next daemon does not repeat it" \
+		no_stage 'mkfs.ext4 of' victim --format
+	rm "$scratch/$when"
+	before=$(sum_of "$image")
+	check "killed $when mkfs: that is reported" eval 'field_of victim .reason | grep -q "mkfs.ext4.*interrupted"'
+	check_same "killed $when mkfs: its state" failed "$(state_of victim)"
+	check "killed $when mkfs: not repeated" no_stage 'was interrupted, and is not repeated' victim --format
+	check "killed $when mkfs: also without formatting" no_stage 'was interrupted, and is not repeated' victim
+	check_same "killed $when mkfs: the device is not touched" "$before" "$(sum_of "$image")"
+	check "killed $when mkfs: unstage" ctl unstage victim
+	check "killed $when mkfs: stage as if nothing had been" stage victim --format
+	check "killed $when mkfs: unstage again" ctl unstage victim
+	check "killed $when mkfs: the device is free" is_free "$loop"
+done
+umount "$(readlink -f "$(command -v mkfs.ext4)")"
+
+# ---- the machine restarts ----
+
+losetup -d "$loop" && blank && losetup "$loop" "$image"
+check 'restart: stage' stage victim --format
+check 'restart: mount' ctl mount --staged victim --target "$pod" --fsgroup "$GROUP" --volume-id one
+check 'restart: native' ctl wait one --for native --timeout 20
+kill_daemon TERM
+umount "$pod"
+mounts_below "$FSGROUPFS_ROOT" | tac | xargs -r umount
+export FSGROUPFS_BOOT_ID=11111111-2222-3333-4444-555555555555
+check_same 'restart: absent, both' 'absent absent' "$(state_of victim) $(state_of one)"
+check_same 'restart: nothing is mounted by itself' '' "$(mounts_of "$loop")"
+check 'restart: the consumer waits for its device' refuses 1 'not staged' \
+	mount --staged victim --target "$pod" --fsgroup "$GROUP" --volume-id one
+check 'restart: stage' stage victim --format
+check 'restart: mount' ctl mount --staged victim --target "$pod" --fsgroup "$GROUP" --volume-id one
+check 'restart: unmount' ctl unmount one
+check 'restart: unstage' ctl unstage victim
+check 'nothing is left' nothing_mounted
+
+end_volume_test

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <assert.h>
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
@@ -106,11 +107,28 @@ int node_attach(struct node_table *t, uint64_t root_exclude)
 	return node_slot_pin(t, NODE_ROOT, t->tree->root_fd);
 }
 
+/*
+ * The descriptor lies on the dead server's mount, between which and ours nothing can be linked. As long as
+ * it holds the inode, the inode's handle leads to it on ours.
+ */
+static int open_on_our_mount(struct node_table *t, uint32_t slot, int pin)
+{
+	const struct node_slot *s = &t->shared->slots[slot];
+	struct tree_key key = { .is_handle = !(s->flags & NODE_KEYED),
+				.type = s->handle_type,
+				.len = s->handle_len };
+	int fd;
+
+	memcpy(key.bytes, s->handle, sizeof(key.bytes));
+	return tree_open_handle(t->tree, &key, &fd) < 0 ? pin : fd;
+}
+
 void node_adopt(struct node_table *t, uint32_t slot, int fd)
 {
 	AUTO_FD int pin = fd;
 	struct node_slot *s;
 	struct stat st;
+	int ours;
 
 	pthread_mutex_lock(&t->lock);
 	s = &t->shared->slots[slot];
@@ -120,7 +138,10 @@ void node_adopt(struct node_table *t, uint32_t slot, int fd)
 		/* It may have lost its last link in the call before which it was pinned. */
 		if (tree_stat(pin, &st) == 0 && st.st_nlink == 0)
 			s->flags |= NODE_UNLINKED;
-		t->pins[slot] = take_fd(&pin) + 1;
+		ours = open_on_our_mount(t, slot, pin);
+		if (ours == pin)
+			take_fd(&pin);
+		t->pins[slot] = ours + 1;
 	} else if (t->keeper.hold) {
 		t->keeper.hold(t->keeper.context, slot, -1);
 	}

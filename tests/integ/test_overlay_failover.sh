@@ -1,0 +1,143 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Needs root, /dev/fuse and loop devices.
+#
+# The server of an overlay is killed at every point of every kind of request that changes the tree or the
+# table of nodes: the caller gets the answer it would have got, and what it asked for has happened once.
+# Then: what is open, mapped, held without a name, and waiting goes on; a server that hangs is replaced;
+# one that keeps dying is given up until somebody says recover.
+# shellcheck disable=SC2317 # functions are called through check
+# shellcheck source=tests/integ/lib.sh
+. "$(dirname "$0")/lib.sh"
+own_mounts "$0" "$@"
+need_root
+need_fuse
+need_tools mkfs.ext4 losetup setfattr getfattr mkfifo
+start_test
+
+gid=4242
+once=$helpers/once
+make_volume ext4 volume
+volume=$scratch/volume
+lower=$volume/lower
+target=$scratch/target
+mkdir "$target"
+
+mkdir -p "$volume/template/dir" "$volume/template/empty" "$volume/template/many"
+for file in a b c dir/x many/{1..200}; do
+	printf 'content of %s\n' "$file" >"$volume/template/$file"
+done
+chmod 640 "$volume"/template/[a-c] "$volume"/template/*/*
+setfattr -n user.old -v old "$volume/template/a"
+chown -R -h 1000:1000 "$volume/template"
+
+begin() {
+	rm -rf "$lower"
+	cp -a "$volume/template" "$lower"
+	overlay main "$lower" "$target" "gid=$gid" paused "$@"
+}
+
+user() {
+	(cd "$target" && as 1000 1000 "$gid" "$@")
+}
+
+finish() {
+	check "$1: unmounts, and its processes end" unmounts
+}
+
+unmounts() {
+	umount "$target" && no_process_stays
+}
+
+restarts() {
+	keeper main get restarts
+}
+
+# Each case: the operation, and what must then be true of the lower tree.
+op_mkdir() { user mkdir new; }
+is_mkdir() { same "1000:$gid:2755" "$(attributes "$lower/new")"; }
+op_mknod() { user mkfifo new; }
+is_mknod() { same "1000:$gid:644" "$(attributes "$lower/new")" && [ -p "$lower/new" ]; }
+op_symlink() { user ln -s a new; }
+is_symlink() { same a "$(readlink "$lower/new")"; }
+op_create() { user "$once" excl new text; }
+is_create() { same "text 1000:$gid:640" "$(cat "$lower/new") $(attributes "$lower/new")"; }
+op_tmpfile() { user "$once" tmpfile . new text; }
+is_tmpfile() { same "text 1" "$(cat "$lower/new") $(stat -c %h "$lower/new")"; }
+op_unlink() { user rm a; }
+is_unlink() { [ ! -e "$lower/a" ] && [ -e "$lower/b" ]; }
+op_rmdir() { user rmdir empty; }
+is_rmdir() { [ ! -e "$lower/empty" ]; }
+op_rename2() { user mv a new; }
+is_rename2() { same 'content of a' "$(cat "$lower/new")" && [ ! -e "$lower/a" ]; }
+op_rename() { user mv -f a b; }
+is_rename() { same 'content of a' "$(cat "$lower/b")" && [ ! -e "$lower/a" ]; }
+op_link() { user ln a new; }
+is_link() { same 2 "$(stat -c %h "$lower/a")" && [ "$lower/a" -ef "$lower/new" ]; }
+op_setattr() { user chmod 4751 a; }
+is_setattr() { same "1000:$gid:4751" "$(attributes "$lower/a")"; }
+op_setxattr() { user "$once" xattr-create a user.new value; }
+is_setxattr() { same value "$(getfattr --only-values -n user.new "$lower/a")"; }
+op_removexattr() { user setfattr -x user.old a; }
+is_removexattr() { fails getfattr -n user.old "$lower/a"; }
+op_open() { same 'content of a' "$(user cat a)"; }
+is_open() { same 'content of a' "$(cat "$lower/a")"; }
+op_release() { user tee -a a <<<more >/dev/null; }
+is_release() { same more "$(tail -n 1 "$lower/a")"; }
+op_lookup() { same a "$(user stat -c %n a)"; }
+is_lookup() { true; }
+op_readdirplus() { same 200 "$(user ls -l --color=always many | grep -c 4242)"; }
+is_readdirplus() { true; }
+op_fallocate() { user "$once" allocate a 5000; }
+is_fallocate() { same 5000 "$(stat -c %s "$lower/a")"; }
+
+# Whatever was counted wrongly of opens keeps the overlay; and then the real thing is there.
+hands_off() {
+	turns_native main converge && same ext4 "$(type_at "$target")"
+}
+
+try_point() {
+	local kind=$1 point=$2 status=0
+
+	begin "debug_kill=$kind.$point"
+	"op_$kind" || status=$?
+	# An answer to a release is not waited for: the next request is served after it, by either server.
+	stat "$target/c" >/dev/null
+	same 0 "$status" || return
+	# The last points lie behind the answer.
+	[ "$point" = replied ] || [ "$kind" = release ] || same 1 "$(restarts)" || return
+	stat -t "$target" "$target/dir/x" >/dev/null || return
+	"is_$kind" || return
+	hands_off || return
+	same "$gid:2775" "$(stat -c %g:%a "$target/dir")" || return
+	same "" "$(find "$lower" ! -gid "$gid" ! -uid 1000)" || return
+	umount "$target"
+}
+
+try_kind() {
+	local kind=$1 point
+
+	shift
+	for point; do
+		check "killed at $kind.$point: done once, and nobody notices" try_point "$kind" "$point"
+		umount -l "$target" 2>/dev/null || true
+	done
+}
+
+echo '# at every point of every kind'
+made='begun started changed done counting counted replied'
+moved='begun started changed done replied'
+for kind in mkdir mknod symlink create; do
+	# shellcheck disable=SC2086
+	try_kind "$kind" $made
+done
+for kind in unlink rmdir rename rename2 link setattr setxattr removexattr; do
+	# shellcheck disable=SC2086
+	try_kind "$kind" $moved
+done
+for kind in tmpfile open release lookup readdirplus; do
+	try_kind "$kind" begun counting counted replied
+done
+try_kind link counting counted
+try_kind fallocate begun replied
+end_test

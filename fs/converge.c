@@ -146,6 +146,12 @@ static bool has_no_xattr(struct converger *c, const struct visited *v)
 	return tree_has_no_xattr(v->fd);
 }
 
+/* Whether files that are right may carry the run's mark: of an earlier server. */
+static bool may_have_marks(const struct converger *c)
+{
+	return c->run->resumed && c->run->is_durable;
+}
+
 /*
  * Brings one inode to what is shown, under its lock. The attributes are read there: what was seen
  * before may be a user's change ago.
@@ -179,6 +185,8 @@ static int converge_inode(struct converger *c, struct visited *v, struct node_in
 				run_unmark_void(run, v->fd);
 			r = apply_seen(v->fd, TREE_FD_DIR, rule, &st, has_none, NULL);
 		}
+	} else if (r == 0 && may_have_marks(c) && !has_no_xattr(c, v)) {
+		run_note_mark(run, v->fd, &st);
 	}
 	node_unlock(run->nodes, v->ino);
 	return r;
@@ -241,7 +249,8 @@ static bool on_file(void *context, const struct walk_dir *dir, int dir_fd,
 		r = tree_stat_entry(dir_fd, entry->name, &st);
 		if (r == 0 && S_ISDIR(st.st_mode))
 			return false;
-		if (r == 0 && present_is_right(&c->run->options->rule, &st)) {
+		if (r == 0 && present_is_right(&c->run->options->rule, &st) &&
+		    (!may_have_marks(c) || tree_entry_has_no_xattr(dir_fd, entry->name))) {
 			atomic_fetch_add(&h->seen, 1);
 			atomic_fetch_add(&h->correct, 1);
 			return true;

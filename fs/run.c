@@ -320,6 +320,13 @@ static void unmark(void *context, int fd)
 	removexattr(tree_fd_path(fd, path), RUN_MARK);
 }
 
+void run_note_mark(struct run *run, int fd, const struct stat *st)
+{
+	if (has_mark(run, fd))
+		/* Without memory for a slot the mark stays: it is void for any other run. */
+		node_settle(run->nodes, fd, st, NODE_SETTLED | NODE_MARKED);
+}
+
 void run_unmark_void(struct run *run, int fd)
 {
 	char path[TREE_FD_PATH_MAX], id[RUN_ID_LEN];

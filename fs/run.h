@@ -92,6 +92,12 @@ int run_settle_created(struct run *run, int fd, const struct stat *st);
  */
 int run_settle_changed(struct run *run, struct node_info *io_node, int fd, struct stat *io_st);
 
+/*
+ * run_note_mark: of a resumed run, by the walk: a file that is right may carry the run's mark, which no
+ * request has met; noted in the table it is removed with the others when the run is over.
+ */
+void run_note_mark(struct run *run, int fd, const struct stat *st);
+
 /* run_unmark_void: removes marks of earlier runs from a file (not this run's). */
 void run_unmark_void(struct run *run, int fd);
 

@@ -33,7 +33,7 @@ mkdir -p "$target" "$(dirname "$OUTPUT")"
 export KEEPER_CTL_TIMEOUT=600
 
 options=(gid=$gid handoff=no paused)
-[ -z "${DURABLE:-}" ] || options+=(run_id=0123456789abcdef0123456789abcdef)
+[ -z "${DURABLE:-}" ] || options+=(run=0123456789abcdef0123456789abcdef)
 
 make_image() {
 	local type=$1

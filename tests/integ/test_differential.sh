@@ -13,6 +13,7 @@ need_fuse
 need_tools mkfs.ext4 mkfs.xfs mkfs.btrfs
 differential=$TESTBIN/differential
 [ -x "$differential" ] || skip "$differential is not built"
+own_mounts "$0" "$@"
 start_test
 export BIN
 export TMPDIR=$scratch

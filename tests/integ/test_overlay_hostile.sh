@@ -12,6 +12,7 @@
 need_root
 need_fuse
 need_tools mkfs.ext4 losetup setpriv setfattr getfattr mkfifo
+own_mounts "$0" "$@"
 start_test
 
 gid=4242

@@ -11,6 +11,7 @@ set -euo pipefail
 need_root
 need_fuse
 need_tools git tar rsync sqlite3 stress-ng
+own_mounts "$0" "$@"
 start_test
 
 readonly GROUP=4242 WORKER=1000

@@ -11,6 +11,7 @@ need_root
 need_fuse
 need_tools mkfs.ext4 losetup prlimit
 [ -w /proc/sys/vm/drop_caches ] || skip 'needs /proc/sys/vm/drop_caches'
+own_mounts "$0" "$@"
 start_test
 
 gid=4242

@@ -104,6 +104,7 @@ for ((i = 0; i < 400; i++)); do : >"$lower/many/$i"; done
 chown -R 1000:1000 "$lower/many"
 overlay main "$lower" "$target" "gid=$gid" converge_rate=200
 keeper main wait 'seen>=20'
+keeper main send rate rate=20 >/dev/null
 for ((i = 0; i < 400; i += 7)); do
 	owner chmod 600 "$target/many/$i"
 done

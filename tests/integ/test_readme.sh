@@ -11,6 +11,7 @@ set -euo pipefail
 need_root
 need_fuse
 need_tools jq
+own_mounts "$0" "$@"
 start_volume_test
 
 cd "$repository"

@@ -9,6 +9,7 @@ set -euo pipefail
 need_root
 need_fuse
 need_tools jq setpriv
+own_mounts "$0" "$@"
 start_volume_test
 
 data=$scratch/data pod=$scratch/pod

@@ -8,6 +8,7 @@ set -euo pipefail
 need_root
 need_fuse
 need_tools jq mkfs.ext4
+own_mounts "$0" "$@"
 start_volume_test
 
 pod=$scratch/pod data=$scratch/data

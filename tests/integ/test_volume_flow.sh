@@ -20,16 +20,26 @@ mkdir "$pod"
 touch "$reached"
 make_files "$data" 30
 echo '{"name": "m", "emptyDir": {"medium": "Memory", "sizeLimit": "4Mi"}}' >"$scratch/memory.json"
+cat >"$scratch/objects.json" <<'END'
+{"kind": "List", "items": [
+	{"kind": "Secret", "metadata": {"name": "s", "namespace": "default"}, "data": {"key": "b25l"}},
+	{"kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}, "data": {"key": "one"}}]}
+END
+sed 's/b25l/dHdv/; s/"one"/"two"/' "$scratch/objects.json" >"$scratch/changed.json"
+echo '{"name": "s", "secret": {"secretName": "s"}}' >"$scratch/secret.json"
+echo '{"name": "c", "configMap": {"name": "c"}}' >"$scratch/config.json"
 mapfile -t mount_steps < <("$helpers/steps" | grep '^mount\.' | grep -v wrapped)
-mapfile -t unmount_steps < <("$helpers/steps" | grep '^unmount\.' | grep -v wrapped)
+mapfile -t wrapped_steps < <("$helpers/steps" | grep '^mount\.wrapped')
+mapfile -t unmount_steps < <("$helpers/steps" | grep '^unmount\.')
 
 declare -A arguments=(
 	[emptyDir]='--plugin emptyDir'
 	[memory]="--spec $scratch/memory.json"
 	[local]="--plugin local --source $data"
 	[hostPath]="--plugin hostPath --source $data"
+	[secret]="--spec $scratch/secret.json --objects $scratch/objects.json"
+	[configMap]="--spec $scratch/config.json --objects $scratch/objects.json"
 )
-kinds=(emptyDir memory local hostPath)
 
 mount_kind() {
 	# shellcheck disable=SC2086
@@ -67,6 +77,7 @@ is_usable() {
 	local) ctl wait v --for converged --timeout 20 && is_right "$pod" ;;
 	hostPath) same 30 "$(find "$pod" -type f | wc -l)" ;;
 	memory) ctl wait v --for native --timeout 20 && same tmpfs "$(stat -fc %T "$pod")" && touch "$pod/new" ;;
+	secret | configMap) same "one 0:$GROUP:2777" "$(cat "$pod/key") $(attributes "$pod")" ;;
 	*) same "0:$GROUP:2777" "$(attributes "$pod")" && touch "$pod/new" ;;
 	esac
 }
@@ -80,24 +91,41 @@ is_gone() {
 		same 30 "$(find "$data" -type f -size +0 | wc -l)"
 }
 
-for kind in "${kinds[@]}"; do
-	for i in "${!mount_steps[@]}"; do
-		step=${mount_steps[$i]} undo=${unmount_steps[$((i % ${#unmount_steps[@]}))]}
+# try_step KIND STEP UNDO: crash, unmount; crash, mount; crash in UNDO, unmount.
+try_step() {
+	local kind=$1 step=$2 undo=$3
 
-		crash_at "$step" mount_kind "$kind"
-		check "$kind: status after a crash at $step" status_works
-		check "$kind: the next unmount undoes it" ctl unmount v
-		check "$kind: nothing is left" is_gone
+	crash_at "$step" mount_kind "$kind"
+	check "$kind: status after a crash at $step" status_works
+	check "$kind: the next unmount undoes it" ctl unmount v
+	check "$kind: nothing is left" is_gone
 
-		crash_at "$step" mount_kind "$kind"
-		check "$kind: the next mount finishes after a crash at $step" mount_kind "$kind"
-		check "$kind: it is usable" is_usable "$kind"
-		crash_at "$undo" ctl unmount v
-		check "$kind: status after a crash at $undo" status_works
-		check "$kind: the next unmount finishes it" ctl unmount v
-		check "$kind: nothing is left" is_gone
+	crash_at "$step" mount_kind "$kind"
+	check "$kind: the next mount finishes after a crash at $step" mount_kind "$kind"
+	check "$kind: it is usable" is_usable "$kind"
+	crash_at "$undo" ctl unmount v
+	check "$kind: status after a crash at $undo" status_works
+	check "$kind: the next unmount finishes it" ctl unmount v
+	check "$kind: nothing is left" is_gone
+}
+
+try_steps() {
+	local kind=$1 i
+
+	shift
+	for ((i = 1; i <= $#; i++)); do
+		try_step "$kind" "${!i}" "${unmount_steps[$(((i - 1) % ${#unmount_steps[@]}))]}"
 	done
-done
+}
+
+try_steps emptyDir "${mount_steps[@]}"
+try_steps memory "${mount_steps[@]}"
+try_steps local "${mount_steps[@]}"
+# What differs from those: no strategy; volumes within volumes, in memory and on disk.
+try_steps hostPath mount.set-up mount.done mount.target-mounted
+try_steps secret "${mount_steps[@]}" "${wrapped_steps[@]}"
+try_steps configMap mount.done "${wrapped_steps[@]}"
+try_step secret mount.set-up unmount.wrapped-torn-down
 
 # ---- what users wrote is not lost ----
 
@@ -111,6 +139,26 @@ for step in "${mount_steps[@]}"; do
 	check 'the data is there' same precious "$(cat "$pod/file")"
 done
 check 'unmount' ctl unmount v
+
+# ---- refresh and update ----
+
+key_is() {
+	same "$1" "$(cat "$pod/key")"
+}
+
+check 'secret' mount_kind secret
+check 'nothing new' same unchanged "$(ctl refresh v --objects "$scratch/objects.json")"
+crash_at refresh.refreshed ctl refresh v --objects "$scratch/changed.json"
+check 'the new payload is there after a crash' key_is two
+check 'and the next refresh finds nothing to do' same unchanged "$(ctl refresh v --objects "$scratch/changed.json")"
+check 'a repeated mount is a refresh' mount_kind secret
+check 'so the payload is as the mount brings it' key_is one
+check 'another fsGroup' same 'changed: fsGroup' "$(ctl update v --fsgroup 4343)"
+check_same 'is that of the tree at once' '0:4343:2777' "$(attributes "$pod")"
+check_same 'and of the payload' 4343 "$(stat -Lc %g "$pod/key")"
+check 'a refresh writes nothing for it' same unchanged "$(ctl refresh v --objects "$scratch/objects.json")"
+check 'unmount' ctl unmount v
+check 'nothing is left' is_gone
 
 # ---- a caller that goes away ----
 
@@ -141,7 +189,7 @@ complaint() {
 }
 check 'a step that is none is refused' grep -q 'is no step' <(complaint nonsense)
 check 'so is a count that is none' grep -q 'is no step' <(complaint mount.done:0)
-unreached=$(printf '%s\n' "${mount_steps[@]}" "${unmount_steps[@]}" | grep -vxFf "$reached" | tr '\n' ' ' || true)
+unreached=$("$helpers/steps" | grep -v '^update' | grep -vxFf "$reached" | tr '\n' ' ' || true)
 check 'every step was reached' same '' "$unreached"
 
 end_volume_test

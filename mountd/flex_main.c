@@ -22,6 +22,7 @@
 #include "fs/base/cleanup.h"
 #include "fs/base/io.h"
 #include "mountd/flex_call.h"
+#include "mountd/proto.h"
 
 #define ANSWER_MAX 8192
 #define ROOT_FILE ".%s.root"
@@ -168,6 +169,10 @@ int main(int argc, char **argv)
 	sigprocmask(SIG_BLOCK, &signals, &old);
 	signal(SIGPIPE, SIG_IGN);
 	signal_fd = signalfd(-1, &signals, SFD_CLOEXEC);
+	/* Secrets of the volume are among our arguments, and soon in JSON values. */
+	proto_wipe_json();
+	if (proto_keep_secret() < 0)
+		return print_failure("secrets cannot be kept out of core dumps");
 	if (signal_fd < 0 || pipe2(pipe_fds, O_CLOEXEC) < 0)
 		return print_failure("no descriptor for the answer");
 	pid = fork();

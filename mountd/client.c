@@ -73,6 +73,11 @@ int client_call(const char *root, json_t *request, client_frame_fn on_frame, voi
 		if (r < 0)
 			return r;
 		r = proto_send(fd, request);
+		if (r == -EMSGSIZE) {
+			snprintf(ret_error, size, "the request is larger than %u MiB",
+				 PROTO_FRAME_MAX >> 20);
+			return r;
+		}
 		if (r == 0)
 			r = receive(fd, on_frame, arg, ret_reply);
 		if (r > 0)

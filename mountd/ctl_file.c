@@ -38,11 +38,12 @@ int ctl_file_read(int dir_fd, const char *path, char **ret_text)
 	AUTO_FD int fd = -1;
 	AUTO_FREE char *text = malloc(PROTO_FRAME_MAX + 1);
 	ssize_t used;
-	int r;
+	int r = proto_keep_secret();
 
 	if (!text)
 		return -ENOMEM;
-	r = open_file(dir_fd, path, &fd);
+	if (r == 0)
+		r = open_file(dir_fd, path, &fd);
 	if (r < 0)
 		return r;
 	used = io_read_all(fd, text, PROTO_FRAME_MAX);
@@ -189,10 +190,8 @@ int ctl_objects_load(const struct ctl *ctl, const char *subject, const char *pat
 {
 	struct loading l = { .ctl = ctl, .subject = subject, .path = path };
 	AUTO_FD int dir_fd = -1;
-	int exit, r = proto_keep_secret();
+	int exit;
 
-	if (r < 0)
-		return fail(&l, NULL, strerror(-r));
 	l.array = json_array();
 	if (!l.array)
 		return fail(&l, NULL, strerror(ENOMEM));

@@ -10,7 +10,8 @@
 #include "mountd/ctl_call.h"
 
 /*
- * ctl_file_read: a whole file as text, without a NUL; "-" is standard input.
+ * ctl_file_read: a whole file as text, without a NUL; "-" is standard input. A spec or an object may hold
+ * secrets: from here on this process dumps no core.
  * @dir_fd:   for a relative @path; AT_FDCWD
  * @ret_text: the caller's to free, and to wipe when it is payload
  * Returns 0, -EFBIG (it fits no request), -EILSEQ (holds a NUL), -EISDIR, -EINVAL (neither a file nor a
@@ -24,8 +25,7 @@ int ctl_file_read(int dir_fd, const char *path, char **ret_text);
  * @subject:   the volume, for messages
  * @ret_array: an array of objects, the caller's reference
  *
- * Prints why it fails: the file, line and column, never the text. From here on this process dumps no
- * core. Returns the exit status.
+ * Prints why it fails: the file, line and column, never the text. Returns the exit status.
  */
 int ctl_objects_load(const struct ctl *ctl, const char *subject, const char *path,
 		     json_t **ret_array);

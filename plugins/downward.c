@@ -81,15 +81,18 @@ static size_t put_quoted(uint32_t c, const unsigned char *s, size_t len, char *o
 	return len;
 }
 
-char *downward_quote(const char *text)
+/* The longest: a control byte as four, a character of four bytes as ten; two quotes and sprintf's NUL. */
+static size_t quoted_size(const char *text)
+{
+	return 4 * strlen(text) + 16;
+}
+
+/* Returns the length, without the NUL. */
+static size_t quote(const char *text, char *out)
 {
 	const unsigned char *s = (const unsigned char *)text;
-	/* The longest: a control byte as four, a character of four bytes as ten, and room for sprintf's NUL. */
-	char *out = malloc(4 * strlen(text) + 16);
 	size_t used = 0, len;
 
-	if (!out)
-		return NULL;
 	out[used++] = '"';
 	for (; *s; s += len) {
 		uint32_t c = 0;
@@ -99,6 +102,15 @@ char *downward_quote(const char *text)
 	}
 	out[used++] = '"';
 	out[used] = '\0';
+	return used;
+}
+
+char *downward_quote(const char *text)
+{
+	char *out = malloc(quoted_size(text));
+
+	if (out)
+		quote(text, out);
 	return out;
 }
 
@@ -133,32 +145,28 @@ static int sorted_keys(const json_t *map, const char ***ret_keys, size_t *ret_co
 	return 0;
 }
 
-/* Lines key="value", the last without its end. */
+/* Lines key="value", the last without its end. One buffer that never grows: no copy stays behind. */
 static int format_map(const json_t *map, char **ret_text)
 {
 	AUTO_FREE const char **keys = NULL;
-	AUTO_FREE char *text = NULL;
-	size_t count = 0, size = 0;
-	FILE *out;
+	size_t count = 0, size = 1, used = 0;
+	char *text;
 	int r = sorted_keys(map, &keys, &count);
 
 	if (r < 0)
 		return r;
-	out = open_memstream(&text, &size);
-	if (!out)
+	for (size_t i = 0; i < count; i++)
+		size += strlen(keys[i]) + quoted_size(text_of(map, keys[i])) + 2;
+	text = malloc(size);
+	if (!text)
 		return -ENOMEM;
-	for (size_t i = 0; i < count && r == 0; i++) {
-		char *quoted = downward_quote(text_of(map, keys[i]));
-
-		r = quoted ? 0 : -ENOMEM;
-		fprintf(out, "%s%s=%s", i ? "\n" : "", keys[i], quoted ? quoted : "");
-		free(quoted);
+	text[0] = '\0';
+	for (size_t i = 0; i < count; i++) {
+		used += (size_t)sprintf(text + used, "%s%s=", i ? "\n" : "", keys[i]);
+		used += quote(text_of(map, keys[i]), text + used);
 	}
-	if (fclose(out) != 0)
-		r = -ENOMEM;
-	if (r == 0)
-		*ret_text = take_ptr(&text);
-	return r;
+	*ret_text = text;
+	return 0;
 }
 
 /* A field path: metadata.NAME or metadata.NAME['KEY']. */

@@ -182,6 +182,17 @@ static const json_t *map_of(const struct keyed *k, size_t i)
 	return json_object_get(k->object, k->kind->maps[i].field);
 }
 
+/* How many bytes a value makes, whatever is wrong with it. */
+static size_t value_len(const json_t *value, bool is_base64)
+{
+	const char *text = json_string_value(value);
+	size_t len = json_string_length(value), padding = 0;
+
+	while (is_base64 && padding < len && text[len - padding - 1] == '=')
+		padding++;
+	return is_base64 ? len / 4 * 3 - (padding < 3 ? padding : 0) : len;
+}
+
 /* The maps are objects, no key is in both where that is wrong, and the values are not too much. */
 static int check_object(const struct keyed *k)
 {
@@ -195,16 +206,14 @@ static int check_object(const struct keyed *k)
 			return builder_fail(k->q->b, -EINVAL, "%s: %s is not an object", k->origin,
 					    k->kind->maps[i].field);
 		json_object_foreach(map, key, value) {
-			size_t len = json_string_length(value);
-
 			if (!payload_key_is_valid(key))
 				return keyed_fail(k, -EINVAL, key, "not a valid key");
 			if (i == 1 && k->kind->is_exclusive && json_object_get(map_of(k, 0), key))
 				return keyed_fail(k, -EINVAL, key, "is in data and in binaryData");
-			total += k->kind->maps[i].is_base64 ? len / 4 * 3 : len;
+			total += value_len(value, k->kind->maps[i].is_base64);
 		}
 	}
-	if (total > PAYLOAD_SOURCE_MAX + 2) /* base64 of the last value is rounded up */
+	if (total > PAYLOAD_SOURCE_MAX)
 		return builder_fail(k->q->b, -E2BIG, "%s: its values are more than 1 MiB",
 				    k->origin);
 	return 0;
@@ -381,7 +390,10 @@ static int add_downward_item(struct payload_request *q, const json_t *item, size
 			       field_text(q, field, at, pod, &text);
 	if (r < 0)
 		return r;
-	return add(q, path, text ? text : "", text ? strlen(text) : 0, mode, "downwardAPI");
+	r = add(q, path, text ? text : "", text ? strlen(text) : 0, mode, "downwardAPI");
+	if (text)
+		explicit_bzero(text, strlen(text));
+	return r;
 }
 
 int payload_from_downward(struct payload_request *q, const json_t *source)

@@ -41,14 +41,14 @@ found_canary() {
 	grep -laF -f "$scratch/patterns" /proc/[0-9]*/cmdline /proc/[0-9]*/environ 2>/dev/null || true
 }
 
-# What can be asked for, and then all files.
+# What can be asked for, and then all files, and the daemon's memory: what it was given is wiped after use.
 no_canary() {
 	{
 		ctl status --json
 		ctl events --json
 		ctl list
 	} >"$scratch/said"
-	same '' "$(found_canary)"
+	same '' "$(found_canary)" && "$helpers/memory" "$(daemon_pid)" "$scratch/patterns"
 }
 
 link_stamp() {
@@ -75,6 +75,8 @@ check 'and in an environment' grep -q "^/proc/$probe/environ" <(found_canary)
 kill "$probe"
 wait "$probe" 2>/dev/null || true
 check_same 'and nowhere else' '' "$(found_canary)"
+
+check_fails 'in memory as well' "$helpers/memory" "$$" "$scratch/patterns"
 
 # ---- secret ----
 

@@ -45,6 +45,12 @@ void find_strays(struct findings *f);
  */
 int remount(struct manager *m, struct volume_record *vol, char *ret_error);
 
+/*
+ * stage_reconstruct: the record of a device (a volume without a target) and what is found of it: staged, absent, or
+ * what was interrupted. Its key is locked. Never mounts, checks or formats.
+ */
+void stage_reconstruct(struct findings *f, struct volume_record *vol);
+
 /* remount_is_proven: whether what is set up is still what was set up: device, tree, marker. */
 bool remount_is_proven(struct manager *m, const struct volume_record *vol, char *ret_error);
 

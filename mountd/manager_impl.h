@@ -220,12 +220,6 @@ enum proto_exit mount_recorded(struct manager *m, struct volume_record *vol, boo
  */
 enum proto_exit unmount_unknown(const char *volume, struct answer *answer);
 
-/*
- * stage_reconstruct: brings the record of a device (a volume without a target) to what is found: staged, absent, or
- * failed with what was interrupted.
- */
-void stage_reconstruct(struct manager *m, const struct volume_record *vol);
-
 extern const struct overlay_follower follower_template; /* .arg is the manager's */
 
 #endif

@@ -278,7 +278,7 @@ static void judge_other_boot(struct findings *f, struct volume_record *vol)
 		      restarted);
 		return;
 	}
-	if (vol->persist && vol->target && !f->starting) {
+	if (vol->persist && !f->starting) {
 		if (f->dry_run || remount(f->m, vol, error) == 0)
 			found(f, vol->id, ACTION_REMOUNT, NULL, "%s, and it persists", restarted);
 		else
@@ -295,15 +295,14 @@ static void reconstruct_locked(struct findings *f, struct volume_record *vol)
 	char why[TARGET_ERROR_MAX];
 
 	if (!vol->target) {
-		if (!f->dry_run)
-			stage_reconstruct(f->m, vol);
+		stage_reconstruct(f, vol);
 		return;
 	}
 	if (strcmp(vol->boot_id ? vol->boot_id : "", f->m->boot_id) != 0) {
 		judge_other_boot(f, vol);
 		return;
 	}
-	if (vol->state == VOLUME_ABSENT || vol->state == VOLUME_STAGED || !vol->target_resolved)
+	if (vol->state == VOLUME_ABSENT || !vol->target_resolved)
 		return;
 	if (vol->state == VOLUME_TEARING_DOWN) {
 		finish_tear_down(f, vol);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * stage: the life of a device: mounted once for all its consumers, and unmounted when there are none. Its record
- * is a volume without a target and a device; it is written before anything is done and removed after
- * the device is free again. Each step is idempotent: what a crash leaves is finished or undone by the
+ * stage: the life of a device: mounted once for all its consumers, and unmounted when there are none (unstage.c).
+ * Its record is a volume without a target and a device; it is written before anything is done and removed
+ * after the device is free again. Each step is idempotent: what a crash leaves is finished or undone by the
  * next call.
  */
 #include <errno.h>
@@ -11,10 +11,8 @@
 #include <string.h>
 
 #include "fs/base/log.h"
-#include "mountd/device_host.h"
-#include "mountd/flow.h"
-#include "mountd/manager_impl.h"
 #include "mountd/setup_check.h"
+#include "mountd/stage.h"
 
 /* Where a device is mounted unless the caller says where: in the volume's own directory. */
 static const char STAGING_NAME[] = "device";
@@ -196,211 +194,6 @@ static enum proto_exit staging_check(struct staging *x)
 	return check_source(x);
 }
 
-/* ---- places ---- */
-
-/* Where a device is, or is to be, mounted. */
-struct place {
-	struct target *target;
-	struct device_place place;
-};
-
-static int place_open(const struct device_record *device, struct place *ret_place, char *ret_error)
-{
-	struct target *target = NULL;
-	int r = target_open(device->staging_path, &target, ret_error);
-
-	if (r == 0)
-		*ret_place = (struct place){
-			.target = target,
-			.place = { .dir_fd = target->parent_fd,
-				   .name = target->name,
-				   .path = device->staging_path },
-		};
-	return r;
-}
-
-static bool is_own_place(const struct manager *m, const struct device_record *device)
-{
-	size_t len = strlen(m->volumes_path);
-
-	return strncmp(device->staging_path, m->volumes_path, len) == 0 &&
-	       device->staging_path[len] == '/';
-}
-
-/* ---- unstaging ---- */
-
-/* The first consumer of a device, and how many there are. */
-static int find_consumers(struct manager *m, const char *device_id, char *ret_first, size_t size)
-{
-	struct volume_record **list = NULL;
-	int n = store_volume_list(m->store, &list), count = 0;
-
-	for (int i = 0; i < n; i++) {
-		const char *of = store_device_of(list[i]);
-
-		if (of && strcmp(of, device_id) == 0 && count++ == 0)
-			snprintf(ret_first, size, "%s at %.300s", list[i]->id, list[i]->target);
-	}
-	if (n >= 0)
-		store_volume_list_free(list, (size_t)n);
-	return n < 0 ? n : count;
-}
-
-static int remove_dirs(struct manager *m, const struct device_record *device,
-		       const struct place *place, char *ret_error)
-{
-	int r = 0;
-
-	/* Never more than empty directories of our own. */
-	if (is_own_place(m, device) &&
-	    unlinkat(place->place.dir_fd, place->place.name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-		r = -errno;
-	if (r == 0 && unlinkat(m->volumes_fd, device->id, AT_REMOVEDIR) < 0 && errno != ENOENT)
-		r = -errno;
-	if (r < 0)
-		snprintf(ret_error, ANSWER_TEXT_MAX, "the volume's directory: %s", strerror(-r));
-	return r;
-}
-
-static int take_metadata(struct volume_record *vol, const struct volume_work *work)
-{
-	char *text = flow_metadata(&work->building.b);
-
-	if (!text)
-		return -ENOMEM;
-	free(vol->plugin_metadata);
-	vol->plugin_metadata = text;
-	return 0;
-}
-
-/* Undoes what there is of the device, but for its record. *ret_error: ANSWER_TEXT_MAX bytes. */
-static int unstage(struct manager *m, struct volume_record *vol, const struct device_record *device,
-		   char *ret_error)
-{
-	AUTO(volume_work) *work = NULL;
-	struct place place = { 0 };
-	char why[PLUGIN_ERROR_MAX];
-	int r = work_open(m, vol, NULL, false, &work, why);
-
-	if (r < 0) {
-		snprintf(ret_error, ANSWER_TEXT_MAX, "%s", why);
-		return r;
-	}
-	r = place_open(device, &place, ret_error);
-	if (r == -ENOENT || r == -ENOTDIR) {
-		ret_error[0] = '\0';
-		return 0; /* without its parent nothing can be mounted there */
-	}
-	if (r < 0)
-		return r;
-	r = work->plugin->unmount_device(&work->building.b, &place.place);
-	if (r < 0)
-		snprintf(ret_error, ANSWER_TEXT_MAX, "%s", work->building.b.error);
-	if (take_metadata(vol, work) < 0)
-		r = -ENOMEM;
-	if (r == 0)
-		r = remove_dirs(m, device, &place, ret_error);
-	target_free(place.target);
-	return r;
-}
-
-/* Whether the global mount is still what the record says. */
-static bool is_still_staged(struct manager *m, const char *id)
-{
-	char why[PLUGIN_ERROR_MAX];
-	AUTO_FD int fd = -1;
-
-	return staged_open(m, id, &fd, why) == 0;
-}
-
-static enum proto_exit unstage_known(struct manager *m, struct volume_record *vol,
-				     const struct device_record *device, struct answer *answer)
-{
-	bool was_staged = is_still_staged(m, vol->id);
-	char why[ANSWER_TEXT_MAX] = "";
-	int r = find_consumers(m, vol->id, why, sizeof(why));
-
-	if (r > 0)
-		return answer_fail(answer, EXIT_FAILED, "in use by %d volume%s: %s%s", r,
-				   r > 1 ? "s" : "", why, r > 1 ? ", ..." : "");
-	if (r == 0)
-		r = store_volume_set_state(m->store, vol->id, VOLUME_TEARING_DOWN, NULL,
-					   vol->mount_id);
-	if (r < 0)
-		return store_failed(answer, r);
-	r = unstage(m, vol, device, why);
-	if (r == 0) {
-		r = store_device_delete(m->store, vol->id);
-		return r < 0 ? store_failed(answer, r) : EXIT_OK;
-	}
-	fail(answer, r, why);
-	/* Still there: it is what it was. Else the next call goes on. */
-	vol->state = was_staged ? VOLUME_STAGED : VOLUME_TEARING_DOWN;
-	(void)store_volume_set_state(m->store, vol->id, vol->state, NULL, vol->mount_id);
-	if (was_staged && !is_still_staged(m, vol->id))
-		(void)store_volume_set_state(m->store, vol->id, VOLUME_TEARING_DOWN, answer->error,
-					     vol->mount_id);
-	return answer->exit;
-}
-
-/* By id, or by staging path as given. -ENOENT: no such device; nothing is locked then. */
-static int find_locked(struct manager *m, const char *volume, struct volume_record **ret_vol,
-		       struct device_record **ret_device)
-{
-	AUTO(device_record) *seen = NULL, *device = NULL;
-	AUTO(volume_record) *vol = NULL;
-	AUTO_FREE char *path = NULL;
-	int r;
-
-	if (strchr(volume, '/')) {
-		r = path_absolute(volume, &path);
-		if (r == 0)
-			r = store_device_by_staging(m->store, path, &seen);
-		if (r < 0)
-			return r;
-	}
-	r = volume_find_locked(m, seen ? seen->id : volume, &vol);
-	if (r < 0)
-		return r;
-	r = store_device_by_id(m->store, vol->id, &device);
-	if (r < 0) {
-		key_unlock(m, vol->id);
-		return r;
-	}
-	*ret_vol = take_ptr(&vol);
-	*ret_device = take_ptr(&device);
-	return 0;
-}
-
-/* What is neither staged nor known is unstaged already; what others mounted is theirs. */
-static enum proto_exit unstage_unknown(struct manager *m, const char *volume, struct answer *answer)
-{
-	AUTO(volume_record) *vol = NULL;
-
-	if (!strchr(volume, '/') && store_volume_by_id(m->store, volume, &vol) == 0)
-		return answer_fail(answer, EXIT_FAILED, "is a mounted volume, not a staged device");
-	return unmount_unknown(volume, answer);
-}
-
-enum proto_exit manager_unstage(struct manager *m, const char *volume, struct answer *answer)
-{
-	AUTO(volume_record) *vol = NULL;
-	AUTO(device_record) *device = NULL;
-	int r = find_locked(m, volume, &vol, &device);
-
-	if (r == -ENOENT)
-		return unstage_unknown(m, volume, answer);
-	if (r < 0)
-		return store_failed(answer, r);
-	unstage_known(m, vol, device, answer);
-	key_unlock(m, vol->id);
-	if (answer->exit != EXIT_OK)
-		event(m, vol->id, "unstage-failed", "%s", answer->error);
-	else
-		event(m, vol->id, "unstaged", "%s", device->staging_path);
-	return answer->exit;
-}
-
 /* ---- staging ---- */
 
 /* The plugin's part. *ret_error: ANSWER_TEXT_MAX bytes. */
@@ -432,7 +225,7 @@ static int mount_device(struct staging *x, char *ret_error)
 		r = mount_look(place.place.dir_fd, place.place.name, &view);
 	if (r == 0)
 		x->vol->mount_id = view.id;
-	if (take_metadata(x->vol, work) < 0)
+	if (stage_take_metadata(x->vol, work) < 0)
 		r = -ENOMEM;
 	free(x->device->identity);
 	x->device->identity = x->plugin->device_identity(&work->building.b);
@@ -449,7 +242,7 @@ static void undo(struct staging *x, bool was_known)
 	if (!was_known) {
 		r = unstage(x->m, x->vol, x->device, why);
 		if (r == 0)
-			r = store_device_delete(x->m->store, x->vol->id);
+			r = store_volume_delete(x->m->store, x->vol->id);
 	}
 	if (r < 0)
 		log_line(LOG_ERROR, "stage", "vol=%s undoing a failed stage: %s", x->vol->id, why);
@@ -573,52 +366,4 @@ enum proto_exit manager_stage(struct manager *m, const struct stage_request *req
 		json_pack("{s:s, s:s, s:s}", "id", id, "state", volume_state_name(VOLUME_STAGED),
 			  "stagingPath", x->device->staging_path);
 	return EXIT_OK;
-}
-
-/* ---- at the daemon's start ---- */
-
-/* Why a device whose staging did not end is not staged. */
-static void describe_unfinished(struct manager *m, const struct volume_record *vol, char *ret_text,
-				size_t size)
-{
-	AUTO(volume_work) *work = NULL;
-	char why[PLUGIN_ERROR_MAX];
-	const char *program = NULL;
-
-	if (work_open(m, vol, NULL, false, &work, why) == 0 && work->plugin->device_unfinished)
-		program = work->plugin->device_unfinished(&work->building.b);
-	if (program)
-		snprintf(
-			ret_text, size,
-			"%s was interrupted, and is not repeated: unstage, see what is on the device",
-			program);
-	else
-		snprintf(ret_text, size, "staging was interrupted");
-}
-
-void stage_reconstruct(struct manager *m, const struct volume_record *vol)
-{
-	enum volume_state state = VOLUME_FAILED;
-	char reason[ANSWER_TEXT_MAX];
-	int r;
-
-	if (vol->state == VOLUME_TEARING_DOWN || vol->state == VOLUME_ABSENT ||
-	    vol->state == VOLUME_FAILED || is_still_staged(m, vol->id))
-		return;
-	if (vol->state == VOLUME_SETTING_UP) {
-		describe_unfinished(m, vol, reason, sizeof(reason));
-	} else {
-		state = VOLUME_ABSENT;
-		snprintf(reason, sizeof(reason), "%s",
-			 strcmp(vol->boot_id ? vol->boot_id : "", m->boot_id) == 0 ?
-				 "nothing is mounted where it was staged" :
-				 "the machine has been restarted");
-	}
-	r = store_volume_set_state(m->store, vol->id, state, reason, vol->mount_id);
-	if (r < 0)
-		log_line(LOG_WARNING, "reconstruct",
-			 "vol=%s ignoring that its state is not on record: %s", vol->id,
-			 strerror(-r));
-	event(m, vol->id, "reconstructed", "%s -> %s: %s", volume_state_name(vol->state),
-	      volume_state_name(state), reason);
 }

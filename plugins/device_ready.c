@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/btrfs.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -273,17 +274,10 @@ int device_ready(struct volume_builder *b, struct device *device,
 
 /* ---- mounting ---- */
 
-/* FS_IOC_GETFSUUID, Linux 6.9 (source: include/uapi/linux/fs.h). */
-struct fs_uuid {
-	uint8_t len;
-	uint8_t uuid[16];
-};
-#define IOC_GET_FS_UUID _IOR(0x15, 0, struct fs_uuid)
-
-/* The UUID of libblkid's spelling is that of the mounted file system. */
+/* The UUID of libblkid's spelling is that of the mounted btrfs. */
 static bool same_uuid(int dir_fd, const char *uuid)
 {
-	struct fs_uuid found = { 0 };
+	struct btrfs_ioctl_fs_info_args found = { 0 };
 	char hex[33] = "", wanted[33] = "";
 	size_t used = 0;
 
@@ -294,10 +288,9 @@ static bool same_uuid(int dir_fd, const char *uuid)
 			return false;
 		wanted[used++] = *p;
 	}
-	if (used != sizeof(wanted) - 1 || ioctl(dir_fd, IOC_GET_FS_UUID, &found) < 0 ||
-	    found.len != sizeof(found.uuid))
+	if (used != sizeof(wanted) - 1 || ioctl(dir_fd, BTRFS_IOC_FS_INFO, &found) < 0)
 		return false;
-	format_hex(found.uuid, sizeof(found.uuid), hex);
+	format_hex(found.fsid, sizeof(found.fsid), hex);
 	return strcmp(hex, wanted) == 0;
 }
 

@@ -170,8 +170,7 @@ int schema_migrate(sqlite3 *db);
 /* The rest of a run's part in store_setup_done(); in the caller's transaction. */
 int run_take_part(struct store *s, const struct run_record *run);
 
-/* store_volume_insert()'s and _update()'s write, and the delete, in the caller's transaction. How many rows. */
+/* volume_put: store_volume_update() or, where it is new, _insert(), in the caller's transaction. */
 int volume_put(struct store *s, const struct volume_record *vol);
-int volume_delete(struct store *s, const char *id);
 
 #endif

@@ -55,6 +55,7 @@ int store_device_put(struct store *s, const struct volume_record *vol,
 
 	if (r < 0)
 		return r;
+	database_touch(s, vol->id);
 	r = device_put(s, vol, device);
 	return database_end(s, r < 0 ? r : 0);
 }
@@ -104,26 +105,6 @@ int store_device_by_id(struct store *s, const char *id, struct device_record **r
 int store_device_by_staging(struct store *s, const char *path, struct device_record **ret_device)
 {
 	return device_find(s, STATEMENT_DEVICE_BY_STAGING, path, ret_device);
-}
-
-static int device_delete(struct store *s, const char *id)
-{
-	sqlite3_stmt *stmt = statement_get(s, STATEMENT_DEVICE_DELETE);
-	int r = statement_bind_text(stmt, 1, id);
-
-	if (r == 0)
-		r = statement_run(s, stmt);
-	return r < 0 ? r : volume_delete(s, id);
-}
-
-int store_device_delete(struct store *s, const char *id)
-{
-	int r = database_begin(s, TRANSACTION_CHANGE);
-
-	if (r < 0)
-		return r;
-	r = device_delete(s, id);
-	return database_end(s, r < 0 ? r : 0);
 }
 
 char *store_device_consumer(const char *id)

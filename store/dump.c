@@ -73,7 +73,7 @@ static int query_text(struct store *s, const char *sql, const char *first, const
 static int find_tables(struct store *s, struct tables **ret_tables)
 {
 	static const char sql[] =
-		"SELECT 'run', 'id' UNION ALL SELECT 'volume', 'id' UNION ALL "
+		"SELECT 'run', 'id' UNION ALL SELECT 'volume', 'id' UNION ALL SELECT 'device', 'id' UNION ALL "
 		"SELECT t.name, f.\"from\" FROM sqlite_schema t, pragma_foreign_key_list(t.name) f "
 		"WHERE t.type = 'table' AND f.\"table\" = 'volume' AND t.name <> 'failure'";
 	AUTO(tables) *tables = calloc(1, sizeof(*tables));

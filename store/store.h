@@ -174,16 +174,13 @@ int store_device_put(struct store *s, const struct volume_record *vol,
 int store_device_by_id(struct store *s, const char *id, struct device_record **ret_device);
 int store_device_by_staging(struct store *s, const char *path, struct device_record **ret_device);
 
-/* store_device_delete: with its volume, in one transaction. 0 also if absent. */
-int store_device_delete(struct store *s, const char *id);
-
 /* store_device_consumer: the source identity of consumers of device @id; the caller's to free; NULL: no memory. */
 char *store_device_consumer(const char *id);
 
 /* store_device_of: the id of the device that a volume is a consumer of; borrowed; NULL: of none. */
 const char *store_device_of(const struct volume_record *vol);
 
-/* store_volume_delete: with its marker and failures, after the last step of tear-down. 0 also if absent. */
+/* store_volume_delete: with its device, marker and failures, after the last step of tear-down. 0 also if absent. */
 int store_volume_delete(struct store *s, const char *id);
 
 /*

@@ -303,14 +303,23 @@ static int change_by_id(struct store *s, enum statement which, const char *id)
 	return database_end(s, r < 0 ? r : 0);
 }
 
-int volume_delete(struct store *s, const char *id)
+/* With its device, where it is one: they have the same id. */
+static int volume_delete(struct store *s, const char *id)
 {
-	return run_by_id(s, STATEMENT_VOLUME_DELETE, id);
+	int r = run_by_id(s, STATEMENT_DEVICE_DELETE, id);
+
+	return r < 0 ? r : run_by_id(s, STATEMENT_VOLUME_DELETE, id);
 }
 
 int store_volume_delete(struct store *s, const char *id)
 {
-	return change_by_id(s, STATEMENT_VOLUME_DELETE, id);
+	int r = database_begin(s, TRANSACTION_CHANGE);
+
+	if (r < 0)
+		return r;
+	database_touch(s, id);
+	r = volume_delete(s, id);
+	return database_end(s, r < 0 ? r : 0);
 }
 
 int store_marker_drop(struct store *s, const char *volume_id)

@@ -9,7 +9,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib_volume.sh"
 need_root
 need_fuse
-need_tools jq losetup mkfs.ext4 mkfs.xfs mkfs.btrfs mkswap debugfs e2fsck sha256sum unshare
+need_tools jq losetup addpart delpart mkfs.ext4 mkfs.xfs mkfs.btrfs mkswap debugfs e2fsck sha256sum unshare
 own_mounts "$0" "$@"
 start_volume_test
 
@@ -148,8 +148,13 @@ blank && mkswap -q "$image" >/dev/null 2>&1
 keeps 'swap space' 'holds swap'
 blank && write_at 446 '\0\0\0\0\203\0\0\0\0\010\0\0\0\010\0\0' && write_at 510 '\125\252'
 keeps 'a partition table' 'a partition table'
+blank && write_at 512 'LABELONE\1\0\0\0\0\0\0\0\1\2\3\4\40\0\0\0LVM2 001AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA'
+keeps 'a superblock with a wrong checksum' 'LVM2_member with a wrong checksum'
+# Not every checksum is known to libblkid.
 blank && mkfs.ext4 -q -F -O metadata_csum "$image" && write_at $((1024 + 120)) 'damaged'
-keeps 'a superblock with a wrong checksum' 'ext4 with a wrong checksum'
+keeps 'a damaged ext4' 'e2fsck'
+cp --sparse=always "$scratch/xfs.img" "$image" && write_at 108 'damaged'
+keeps 'a damaged xfs' 'mounting'
 blank && mkfs.ext4 -q -F "$image"
 spec victim ',"fsType":"xfs"'
 keeps 'another file system' 'holds ext4, not xfs'
@@ -200,7 +205,7 @@ needs_check() {
 	loops+=("$loop")
 }
 
-needs_check 'set_super_value free_blocks_count 7'
+needs_check 'set_inode_field <11> links_count 7'
 check_fails 'the file system has errors' e2fsck -fn "$image"
 check 'stage checks it first' stage victim
 check 'unstage' ctl unstage victim
@@ -270,6 +275,8 @@ blank
 write_at 446 '\0\0\0\0\203\0\0\0\0\010\0\0\0\220\1\0' && write_at 510 '\125\252'
 loop=$(losetup --find --show --partscan "$image")
 loops+=("$loop")
+# Where the kernel reads no partition tables it is told of the partition.
+[ -b "${loop}p1" ] || addpart "$loop" 1 2048 102400
 if [ -b "${loop}p1" ]; then
 	spec victim ',"partition":2'
 	check 'a partition that is not there is refused' no_stage 'has no partition 2' victim --format
@@ -280,6 +287,7 @@ if [ -b "${loop}p1" ]; then
 	check 'unstage' ctl unstage victim
 	spec victim
 	check 'the whole device is not formatted' no_stage 'a partition table' victim --format
+	delpart "$loop" 1
 else
 	printf 'skipped: partitions: no node %s\n' "${loop}p1"
 fi
@@ -321,9 +329,9 @@ spec victim
 cp "$(readlink -f "$(command -v mkfs.ext4)")" "$scratch/mke2fs"
 cat >"$scratch/mkfs.wrapper" <<-EOF
 	#!/bin/bash
-	[ ! -e "$scratch/before" ] || { kill -9 \$(cat "$scratch/before"); sleep 100; }
+	[ ! -e "$scratch/before" ] || { kill -9 \$(cat "$scratch/before"); exec sleep 100; }
 	(exec -a mkfs.ext4 "$scratch/mke2fs" "\$@")
-	[ ! -e "$scratch/after" ] || { kill -9 \$(cat "$scratch/after"); sleep 100; }
+	[ ! -e "$scratch/after" ] || { kill -9 \$(cat "$scratch/after"); exec sleep 100; }
 EOF
 chmod 755 "$scratch/mkfs.wrapper"
 mount --bind "$scratch/mkfs.wrapper" "$(readlink -f "$(command -v mkfs.ext4)")"

@@ -9,6 +9,7 @@
 
 #include <cmocka.h>
 
+#include "store/dump.h"
 #include "store/store.h"
 
 struct fixture {
@@ -136,18 +137,33 @@ static void store_device_put_at_a_taken_path_changes_nothing(void **state)
 	assert_int_equal(put(s, "no/id", "/elsewhere"), -EINVAL);
 }
 
-static void store_device_delete_takes_its_volume_and_is_idempotent(void **state)
+static void store_volume_delete_takes_its_device_and_is_idempotent(void **state)
 {
 	struct store *s = ((struct fixture *)*state)->store;
 	AUTO(volume_record) *vol = NULL;
 	AUTO(device_record) *device = NULL;
 
 	assert_int_equal(put(s, "d", "/staging"), 0);
-	assert_int_equal(store_device_delete(s, "d"), 0);
+	assert_int_equal(store_volume_delete(s, "d"), 0);
 	assert_int_equal(store_volume_by_id(s, "d", &vol), -ENOENT);
 	assert_int_equal(store_device_by_id(s, "d", &device), -ENOENT);
-	assert_int_equal(store_device_delete(s, "d"), 0);
+	assert_int_equal(store_volume_delete(s, "d"), 0);
 	assert_int_equal(put(s, "e", "/staging"), 0);
+}
+
+static void store_volume_dump_has_the_device(void **state)
+{
+	struct store *s = ((struct fixture *)*state)->store;
+	AUTO(device_record) *device = NULL;
+	AUTO_FREE char *text = NULL;
+	AUTO_FREE char *id = NULL;
+
+	assert_int_equal(put(s, "d", "/staging"), 0);
+	assert_int_equal(store_volume_dump(s, "d", &text), 0);
+	assert_int_equal(store_volume_delete(s, "d"), 0);
+	assert_int_equal(store_volume_restore(s, text, &id), 0);
+	assert_int_equal(store_device_by_id(s, "d", &device), 0);
+	assert_string_equal(device->staging_path, "/staging");
 }
 
 static void store_device_of_names_the_device_of_consumers_only(void **state)
@@ -172,7 +188,8 @@ int main(void)
 		TEST(store_device_put_is_found_by_id_and_by_path),
 		TEST(store_device_put_again_replaces_both),
 		TEST(store_device_put_at_a_taken_path_changes_nothing),
-		TEST(store_device_delete_takes_its_volume_and_is_idempotent),
+		TEST(store_volume_delete_takes_its_device_and_is_idempotent),
+		TEST(store_volume_dump_has_the_device),
 		cmocka_unit_test(store_device_of_names_the_device_of_consumers_only),
 	};
 

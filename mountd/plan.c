@@ -34,6 +34,8 @@ int presenting_store_failed(struct presenting *p, int error)
 
 void plan_free(struct plan *plan)
 {
+	if (!plan)
+		return;
 	free(plan->tree);
 	free(plan->wanted);
 	run_record_free(plan->run);

@@ -16,6 +16,8 @@
 #include "mountd/root_record.h"
 #include "mountd/tree_identity.h"
 
+#define SHARE_TRIES 10
+#define SHARE_PAUSE_MS 50
 #define TREE_KEY "tree:"
 #define FS_KEY "fs:"
 #define OVERLAY_TYPE "fuse.fsgroupfs"
@@ -330,6 +332,31 @@ static int present_planned(struct presenting *p, const struct stat *lower, struc
 	return plan->shared ? present_shared(p, plan) : present_overlay(p, plan);
 }
 
+/*
+ * The overlay to be shared may be handed off while it is being shared: then what is there by now is planned
+ * for, once it is known.
+ */
+static int present_until_settled(struct presenting *p, const struct stat *lower,
+				 struct plan **io_plan)
+{
+	uint64_t generation = 0;
+	int r = present_planned(p, lower, *io_plan);
+
+	for (int i = 0; r == -ESTALE && (*io_plan)->shared && i < SHARE_TRIES; i++) {
+		AUTO(plan) *next = calloc(1, sizeof(*next));
+
+		if (!next)
+			return -ENOMEM;
+		next->tree = take_ptr(&(*io_plan)->tree);
+		plan_free(*io_plan);
+		*io_plan = take_ptr(&next);
+		manager_await_change(p->m, &generation, SHARE_PAUSE_MS);
+		p->error[0] = '\0';
+		r = present_planned(p, lower, *io_plan);
+	}
+	return r;
+}
+
 int present_volume(struct presenting *p)
 {
 	AUTO(plan) *plan = calloc(1, sizeof(*plan));
@@ -362,7 +389,7 @@ int present_volume(struct presenting *p)
 	r = key_lock(p->m, key);
 	if (r < 0)
 		return r;
-	r = present_planned(p, &lower, plan);
+	r = present_until_settled(p, &lower, &plan);
 	key_unlock(p->m, key);
 	if (r < 0)
 		live_remove(p->m, p->vol->id);

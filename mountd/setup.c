@@ -119,15 +119,18 @@ static int is_at_target(struct manager *m, const struct volume_record *vol,
 {
 	struct overlay *o = overlay_find(m->overlays, vol->id);
 	AUTO(volume_record) *now = NULL;
-	struct overlay_status status;
+	struct overlay_status status = { 0 };
 	struct mount_view view;
 	uint64_t id = vol->mount_id;
 	int r;
 
-	/* A hand-off may have changed the mount since the record was read. */
-	if (o && overlay_refresh(o, &status) == 0)
-		id = status.mount_id;
-	else if (store_volume_by_id(m->store, vol->id, &now) == 0)
+	/*
+	 * A hand-off may have changed the mount since the record was read. The keeper knows one mount: that of
+	 * a volume which shares the overlay is on record only.
+	 */
+	if (o)
+		(void)overlay_refresh(o, &status);
+	if (store_volume_by_id(m->store, vol->id, &now) == 0)
 		id = now->mount_id;
 	overlay_unref(o);
 	r = mount_look(target->parent_fd, target->name, &view);
@@ -135,7 +138,7 @@ static int is_at_target(struct manager *m, const struct volume_record *vol,
 		return r == -ENOENT ? 0 : r;
 	if (!view.is_root)
 		return 0;
-	if (view.id == id && id != 0)
+	if (view.id != 0 && (view.id == id || view.id == status.mount_id))
 		return 1;
 	snprintf(ret_error, ANSWER_TEXT_MAX, "something that is not ours is mounted at the target");
 	if (mount_describe(target->resolved, ret_error, ANSWER_TEXT_MAX / 2) == 0)

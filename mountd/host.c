@@ -241,6 +241,11 @@ static bool host_is_root_at_shell(const struct volume_builder *b)
 	return front && front->is_root_at_shell;
 }
 
+void host_trace(const char *line)
+{
+	log_line(LOG_DEBUG, "plugin", "%s", line);
+}
+
 const struct host host_table = {
 	.settings = host_settings,
 	.root = host_root,

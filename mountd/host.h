@@ -37,6 +37,9 @@ static inline struct building *building_of(struct volume_builder *b)
 int host_fail(struct volume_builder *b, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* host_trace: where the lines of plugins/trace.h go: the log, at level debug. */
+void host_trace(const char *line);
+
 extern const struct host host_table;
 
 #endif

@@ -415,6 +415,7 @@ int work_open(struct manager *m, const struct volume_record *vol, const struct f
 		.manager = m,
 		.name = "",
 	};
+	work->plugin = trace_plugin(&work->trace, &work->building.b, work->plugin, host_trace);
 	*ret_work = take_ptr(&work);
 	return 0;
 }

@@ -20,6 +20,7 @@
 #include "mountd/target.h"
 #include "mountd/volume_file.h"
 #include "plugins/plugin.h"
+#include "plugins/trace.h"
 #include "store/store.h"
 
 /* A volume that is at its target with an ownership of ours, as far as other volumes care. */
@@ -108,6 +109,7 @@ void event(struct manager *m, const char *volume_id, const char *kind, const cha
 struct volume_work {
 	struct building building;
 	const struct volume_plugin *plugin;
+	struct trace trace;
 	struct spec *spec;
 	json_t *metadata;
 	char *dir_path;

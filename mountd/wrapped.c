@@ -17,6 +17,7 @@
 struct inner {
 	struct building building;
 	const struct volume_plugin *plugin;
+	struct trace trace;
 	struct wrapped_record *record;
 	struct spec *spec;
 	json_t *metadata;
@@ -137,6 +138,7 @@ static int inner_open(struct volume_builder *b, const char *name, json_t *source
 	inner->building.b.error[0] = '\0';
 	inner->building.name = inner->record->name;
 	inner->building.depth = outer->depth + 1;
+	inner->plugin = trace_plugin(&inner->trace, &inner->building.b, inner->plugin, host_trace);
 	*ret_inner = take_ptr(&inner);
 	return 0;
 }

@@ -41,6 +41,7 @@ enum ownership_outcome {
 struct host;
 struct device_request;
 struct device_place;
+struct trace;
 
 /* What mountd.conf says for plugins, in its section [plugins]. */
 struct plugin_settings {
@@ -72,6 +73,7 @@ struct volume_builder {
 	const char *pod_namespace;
 	json_t *metadata; /* in/out: an object, empty at first set-up; what restore needs; no payload */
 	char error[PLUGIN_ERROR_MAX]; /* set with every failure */
+	const struct trace *trace;    /* plugins/trace.h only */
 };
 
 /*

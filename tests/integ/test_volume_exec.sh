@@ -13,7 +13,8 @@ own_mounts "$0" "$@"
 start_volume_test
 
 pod=$scratch/pod
-mkdir "$pod"
+mkdir -p "$pod" "$FSGROUPFS_ROOT/etc/fsgroupfs"
+printf '[log]\nlevel = debug\n' >"$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.conf"
 
 # round ID ARGUMENT...: mounted twice, with the group and without; $wanted holds what the root must be in both cases.
 round() {
@@ -111,7 +112,6 @@ bad_git 'an absent revision' nowhere "{\"repository\": \"file://$scratch/origin\
 bad_git 'a revision that is an option' 'begins with' "{\"repository\": \"file:///x\", \"revision\": \"--help\"}"
 bad_git 'a directory that leaves the volume' 'leaves' "{\"repository\": \"file:///x\", \"directory\": \"../x\"}"
 bad_git 'a transport helper' 'transport' '{"repository": "ext::sh -c id"}'
-mkdir -p "$FSGROUPFS_ROOT/etc/fsgroupfs"
 printf '[plugins]\ngit-size = 1k\n' >"$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.conf"
 bad_git 'one that is too large' 'git-size' "{\"repository\": \"file://$scratch/origin\"}"
 rm "$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.conf"
@@ -268,6 +268,11 @@ check 'nfs: a clear error' refuses 1 "$nfs_error" mount --plugin nfs --target "$
 	--source '{"server": "127.0.0.1", "path": "/nowhere"}'
 check 'nfs: no server' refuses 1 'server: missing' mount --plugin nfs --target "$pod" --source '{"path": "/nowhere"}'
 check 'nfs: nothing is left' nothing_mounted
+for line in 'plugin=gitRepo call=set_up result=ok' 'plugin=emptyDir call=set_up result=ok' \
+	'plugin=flexVolume call=is_set_up result=yes' 'plugin=flexVolume call=set_up result=EIO' \
+	'plugin=nfs call=set_up result=E'; do
+	check "the log has $line" grep -q "$line" "$FSGROUPFS_ROOT/var/lib/fsgroupfs/mountd.log"
+done
 check_same 'no directory of a volume is left' '' "$(ls "$FSGROUPFS_ROOT/var/lib/fsgroupfs/volumes")"
 
 end_volume_test

@@ -102,6 +102,8 @@ int manager_new(const struct layout *layout, struct manager **ret_manager, char 
 		return r;
 	follower.arg = m;
 	r = overlays_new(m->keepers_fd, keepers_path, &follower, &m->overlays);
+	if (r == 0)
+		r = usages_new(m, &m->usages);
 	if (r < 0)
 		return r;
 	*ret_manager = take_ptr(&m);
@@ -112,6 +114,7 @@ void manager_free(struct manager *m)
 {
 	if (!m)
 		return;
+	usages_free(m->usages);
 	overlays_free(m->overlays);
 	volume_files_free(m->files);
 	store_close(m->store);

@@ -18,6 +18,7 @@
 #include "mountd/spec.h"
 #include "mountd/steps.h"
 #include "mountd/target.h"
+#include "mountd/usage.h"
 #include "mountd/volume_file.h"
 #include "plugins/plugin.h"
 #include "plugins/trace.h"
@@ -42,6 +43,7 @@ struct manager {
 	struct store *store;
 	struct volume_files *files;
 	struct overlays *overlays;
+	struct usages *usages;
 	int volumes_fd, runs_fd, keepers_fd;
 	char *volumes_path;
 	char boot_id[BOOT_ID_SIZE];

@@ -17,12 +17,16 @@
 #include "fs/ownership/apply.h"
 #include "plugins/builder.h"
 #include "plugins/tree_remove.h"
+#include "plugins/tree_visit.h"
 
 /* The tree, in the volume's own directory. */
 static const char DATA[] = "data";
 
 /* Kubernetes: every container of the pod may write, whoever it runs as. */
 enum { DATA_MODE = 0777 };
+
+/* How many entries are counted for a sizeLimit. */
+enum { COUNTED_ENTRIES_MAX = 1000000 };
 
 struct empty_dir {
 	bool memory;
@@ -273,6 +277,30 @@ static int empty_dir_open_lower(struct volume_builder *b, int *ret_lower)
 	return builder_open_dir(b, DATA, ret_lower);
 }
 
+/* A tmpfs is kept to its size by the kernel; on disk nobody does more than count, as kubelet too. */
+static int empty_dir_usage(struct volume_builder *b, struct volume_usage *ret_usage)
+{
+	struct empty_dir spec;
+	struct tree_usage usage;
+	AUTO_FD int fd = -1;
+	int r = parse_source(b, &spec);
+
+	if (r < 0)
+		return r;
+	if (spec.memory || spec.size_bytes == 0)
+		return -ENODATA;
+	r = builder_open_dir(b, DATA, &fd);
+	if (r == 0)
+		r = tree_usage(fd, COUNTED_ENTRIES_MAX, &usage);
+	if (r < 0)
+		return builder_fail(b, r, "count %s/%s: %s", b->dir_path, DATA, strerror(-r));
+	*ret_usage = (struct volume_usage){ .bytes = usage.bytes,
+					    .entries = usage.entries,
+					    .limit_bytes = spec.size_bytes,
+					    .is_cut = usage.cut };
+	return 0;
+}
+
 static int empty_dir_tear_down(struct volume_builder *b)
 {
 	struct empty_dir spec = { 0 };
@@ -293,6 +321,7 @@ const struct volume_plugin plugin_empty_dir = {
 	.identity = empty_dir_identity,
 	.set_up = empty_dir_set_up,
 	.certify = empty_dir_certify,
+	.usage = empty_dir_usage,
 	.open_lower = empty_dir_open_lower,
 	.tear_down = empty_dir_tear_down,
 };

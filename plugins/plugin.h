@@ -172,6 +172,12 @@ struct device_place {
 	const char *path; /* of both, for messages */
 };
 
+/* What a volume takes of what it may take. */
+struct volume_usage {
+	uint64_t bytes, entries, limit_bytes;
+	bool is_cut; /* there is more than was counted */
+};
+
 struct volume_plugin {
 	const char *name; /* the Kubernetes source key */
 	struct {
@@ -229,6 +235,12 @@ struct volume_plugin {
 	 * asked where set_up did not run. NULL: attributes.manages_ownership.
 	 */
 	bool (*manages)(const struct volume_builder *b);
+
+	/*
+	 * usage: counts what a volume that is set up takes, where nothing else keeps it to its limit; bounded, but
+	 * never quick. -ENODATA: it has no such limit. NULL: volumes of this plugin never have.
+	 */
+	int (*usage)(struct volume_builder *b, struct volume_usage *ret_usage);
 
 	/*
 	 * restore: brings metadata that an earlier version of the plugin kept (attributes.metadata_version

@@ -37,6 +37,31 @@ check_same 'ownership is left alone' '0:0:777' "$(attributes "$pod")"
 check_same 'fsGroup is null' null "$(field_of n .fsGroup)"
 check 'unmount' ctl unmount n
 
+echo '{"name": "scratch", "emptyDir": {"sizeLimit": "1Mi"}}' >"$scratch/limited.json"
+check 'with a limit on disk' ctl mount --spec "$scratch/limited.json" --target "$pod" --volume-id l
+# Nobody who asks waits for a count: the next who asks gets it.
+counts() {
+	local i
+
+	for ((i = 0; i < 400; i++)); do
+		[ "$(field_of l ".usage | $1")" = true ] && return
+		sleep 0.05
+	done
+	return 1
+}
+check 'is counted' counts '.limitBytes == 1048576 and .bytes < 65536 and .complete'
+head -c 3000000 /dev/urandom >"$pod/large"
+check 'and counted again' counts '.bytes >= 3000000 and .entries == 1'
+over() {
+	ctl events --json | grep -c "size-limit-$1"
+}
+check_same 'going over the limit is an event' 1 "$(over exceeded)"
+check_same 'and stops nobody' 3000000 "$(stat -c %s "$pod/large")"
+rm "$pod/large"
+check 'coming back is counted' counts '.bytes < 65536'
+check_same 'and is an event' 1 "$(over kept)"
+check 'unmount' ctl unmount l
+
 # ---- hostPath ----
 
 check 'hostPath' ctl mount --plugin hostPath --source "$data" --target "$pod" --fsgroup "$GROUP" --volume-id h

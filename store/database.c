@@ -112,7 +112,7 @@ int database_prepare_all(struct store *s)
 	return SQLITE_OK;
 }
 
-static int64_t pragma_i64(sqlite3 *db, const char *sql)
+static int64_t query_i64(sqlite3 *db, const char *sql)
 {
 	sqlite3_stmt *stmt = NULL;
 	int64_t value = -1;
@@ -144,19 +144,22 @@ static int reserve_grow(struct store *s, int64_t size_bytes, int64_t bytes)
 	return store_errno(s->db, sqlite3_exec(s->db, sql, NULL, NULL, NULL));
 }
 
-/* Makes sure that STORE_RESERVE_BYTES of the database's pages are free. */
+/* Makes sure that enough of the database's pages are free. */
 static int reserve_fill(struct store *s)
 {
-	int64_t pages = pragma_i64(s->db, "PRAGMA page_count");
-	int64_t unused = pragma_i64(s->db, "PRAGMA freelist_count");
-	int64_t page_bytes = pragma_i64(s->db, "PRAGMA page_size");
+	int64_t pages = query_i64(s->db, "PRAGMA page_count");
+	int64_t unused = query_i64(s->db, "PRAGMA freelist_count");
+	int64_t page_bytes = query_i64(s->db, "PRAGMA page_size");
 
-	if (pages < 0 || unused < 0 || page_bytes < 0)
+	int64_t volumes = query_i64(s->db, "SELECT count(*) FROM volume");
+	int64_t wanted = STORE_RESERVE_BYTES + volumes * STORE_RESERVE_VOLUME_BYTES;
+
+	if (pages < 0 || unused < 0 || page_bytes < 0 || volumes < 0)
 		return store_errno(s->db, sqlite3_errcode(s->db));
-	if (unused * page_bytes >= STORE_RESERVE_BYTES)
+	if (unused * page_bytes >= wanted)
 		return 0;
 	return reserve_grow(s, pages * page_bytes,
-			    STORE_RESERVE_BYTES - unused * page_bytes + RESERVE_STEP_BYTES);
+			    wanted - unused * page_bytes + RESERVE_STEP_BYTES);
 }
 
 int database_begin(struct store *s, enum transaction kind)

@@ -18,12 +18,14 @@
 #include "store/store.h"
 
 /*
- * The reserve: this much of the database's pages are free, and as much of its log lies allocated; the
+ * The reserve: STORE_RESERVE_BYTES of the database's pages are free, and STORE_RESERVE_VOLUME_BYTES more for each
+ * volume, so that every one of them can go through a transition; STORE_RESERVE_BYTES of its log lie allocated; the
  * log is restarted long before that is used up. SQLite grows into both without asking the file system,
  * so nobody else can take them when the disk fills up. One record is at most STORE_RECORD_MAX bytes, so
  * that one transaction never needs more than the reserve.
  */
 #define STORE_RESERVE_BYTES (4 << 20)
+#define STORE_RESERVE_VOLUME_BYTES (8 << 10) /* a row that grows by a reason: two pages */
 #define STORE_RECORD_MAX (1 << 20)
 
 /* The statements, in the order of their texts in statements.c. */

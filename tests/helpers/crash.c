@@ -3,12 +3,13 @@
 /*
  * crash: ends an overlay, or its file system, at a chosen change of the lower tree.
  *
- *     crash kill|power SERVER KEEPER DIR AT SYNC_AT COMMAND [ARGUMENT...]
+ *     crash kill|power|run SERVER KEEPER DIR AT SYNC_AT COMMAND [ARGUMENT...]
  *
  * Runs COMMAND, which makes the overlay work, and counts the system calls of the process SERVER (ptrace(2)) that
  * change the tree. Before the change number AT happens both processes are killed; "power" also shuts down
  * the file system of DIR, without writing its log, so that what was not synchronised is lost. Before
- * number SYNC_AT, which may be 0, it is synchronised.
+ * number SYNC_AT, which may be 0, it is synchronised. "run" kills nobody: the server waits at that change while
+ * the shell runs $CRASH_HOOK.
  *
  * Waits for COMMAND. Status 0: crashed, and prints what the call was; 3: COMMAND ended (status 0) before number
  * AT, and prints how many there were; 1: anything else.
@@ -58,7 +59,7 @@ static const struct {
 };
 
 struct plan {
-	bool is_power;
+	const char *how;
 	pid_t server, keeper;
 	int dir;
 	uint64_t at, sync_at, count;
@@ -125,11 +126,16 @@ static void look_at_call(struct plan *plan, pid_t tid)
 		die("syncfs");
 	if (plan->count != plan->at)
 		return;
-	if (plan->is_power && ioctl(plan->dir, SHUTDOWN, &how) < 0)
+	plan->reached = name;
+	if (strcmp(plan->how, "run") == 0) {
+		if (system(getenv("CRASH_HOOK")) != 0)
+			die("CRASH_HOOK");
+		return;
+	}
+	if (strcmp(plan->how, "power") == 0 && ioctl(plan->dir, SHUTDOWN, &how) < 0)
 		die("shutdown");
 	if (kill(plan->server, SIGKILL) < 0 || kill(plan->keeper, SIGKILL) < 0)
 		die("kill");
-	plan->reached = name;
 }
 
 /* Until the command has ended. Returns its wait status. */
@@ -174,10 +180,10 @@ int main(int argc, char **argv)
 
 	if (argc < 8) {
 		fprintf(stderr,
-			"usage: crash kill|power SERVER KEEPER DIR AT SYNC_AT COMMAND...\n");
+			"usage: crash kill|power|run SERVER KEEPER DIR AT SYNC_AT COMMAND...\n");
 		return 2;
 	}
-	plan.is_power = strcmp(argv[1], "power") == 0;
+	plan.how = argv[1];
 	plan.server = (pid_t)number(argv[2]);
 	plan.keeper = (pid_t)number(argv[3]);
 	plan.dir = open(argv[4], O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -17,7 +17,8 @@ need_tools mkfs.ext4 mkfs.xfs losetup setpriv getfattr setfacl
 own_mounts "$0" "$@"
 start_test
 
-readonly gid=4242 run=0123456789abcdef0123456789abcdef
+gid=4242
+readonly run=0123456789abcdef0123456789abcdef
 SEED=${SEED:-$$}
 RANDOM=$SEED
 target=$scratch/target

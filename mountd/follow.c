@@ -17,7 +17,7 @@
 
 struct progress {
 	struct run_counters written;
-	uint64_t counters_at_ms, failures_total;
+	uint64_t counters_at_ms, failures_print;
 	bool epoch_known, finished;
 };
 
@@ -26,7 +26,7 @@ static void get_progress(struct live *live, void *arg)
 	*(struct progress *)arg = (struct progress){
 		.written = live->written,
 		.counters_at_ms = live->counters_at_ms,
-		.failures_total = live->failures_total,
+		.failures_print = live->failures_print,
 		.epoch_known = live->epoch_known,
 		.finished = live->finished,
 	};
@@ -38,7 +38,7 @@ static void set_progress(struct live *live, void *arg)
 
 	live->written = p->written;
 	live->counters_at_ms = p->counters_at_ms;
-	live->failures_total = p->failures_total;
+	live->failures_print = p->failures_print;
 	live->epoch_known = p->epoch_known;
 	live->finished = p->finished;
 }
@@ -111,21 +111,68 @@ static int follow_run(struct manager *m, const struct volume_record *vol,
 	return r;
 }
 
+/* Tells two sets of failures apart (FNV-1a, 64 bit); never 0. */
+static uint64_t fingerprint(const struct failure_record *list, size_t count, uint64_t total)
+{
+	uint64_t print = 0xcbf29ce484222325;
+
+	for (size_t i = 0; i < count; i++) {
+		for (const char *p = list[i].path; *p; p++)
+			print = (print ^ (unsigned char)*p) * 0x100000001b3;
+		print = (print ^ (uint64_t)list[i].error) * 0x100000001b3;
+	}
+	print = (print ^ total) * 0x100000001b3;
+	return print ? print : 1;
+}
+
+static bool is_walking(const struct overlay_status *status)
+{
+	return status->state == VOLUME_CONVERGING || status->state == VOLUME_PRESENTED;
+}
+
+static bool has_failures_on_record(struct manager *m, const char *id)
+{
+	struct failure_record *list = NULL;
+	uint64_t total = 0;
+	int n = store_failures_get(m->store, id, &list, &total);
+
+	if (n >= 0)
+		store_failures_free(list, (size_t)n);
+	return n < 0 || total > 0;
+}
+
+static int record_failures(struct manager *m, const char *id, const struct overlay_status *status,
+			   const struct failure_record *list, size_t count)
+{
+	int r = store_failures_set(m->store, id, list, count, status->failures_total);
+
+	if (r == 0 && count > 0 && !is_walking(status))
+		event(m, id, "failures", "%llu could not be changed; the first: %.200s: %s",
+		      (unsigned long long)status->failures_total, list[0].path,
+		      strerror(list[0].error));
+	return r;
+}
+
 static int follow_failures(struct manager *m, const char *id, const struct overlay_status *status,
 			   const char *message, struct progress *io_progress)
 {
 	struct failure_record *list = NULL;
-	int n, r;
+	uint64_t print;
+	int n, r = 0;
 
-	if (status->failures_total == io_progress->failures_total)
+	/* A walk that begins again has none yet: what is on record stays until it has met some, or ended. */
+	if (is_walking(status) && status->failures_total == 0)
 		return 0;
 	n = overlay_status_failures(message, &list);
 	if (n < 0)
 		return n;
-	r = store_failures_set(m->store, id, list, (size_t)n, status->failures_total);
+	print = fingerprint(list, (size_t)n, status->failures_total);
+	if (print != io_progress->failures_print &&
+	    (status->failures_total > 0 || has_failures_on_record(m, id)))
+		r = record_failures(m, id, status, list, (size_t)n);
 	overlay_failures_free(list, (size_t)n);
 	if (r == 0)
-		io_progress->failures_total = status->failures_total;
+		io_progress->failures_print = print;
 	return r;
 }
 

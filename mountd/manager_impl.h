@@ -34,7 +34,7 @@ struct live {
 	/* What the follower has written already; touched by the overlay's watcher only. */
 	struct run_counters written;
 	uint64_t counters_at_ms;
-	uint64_t failures_total;
+	uint64_t failures_print; /* of the failures on record; 0: not known */
 	bool epoch_known, finished;
 };
 

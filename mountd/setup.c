@@ -14,6 +14,9 @@
 #include "mountd/mount.h"
 #include "mountd/setup_check.h"
 
+#define SETTLE_LOOK_MS 10
+#define SETTLE_ENTRIES_A_MS 50 /* a cautious walk of a tree that is not in the cache */
+
 static void mounting_free(struct mounting *x)
 {
 	rules_free(x->rules);
@@ -378,15 +381,35 @@ static enum proto_exit mount_known(struct mounting *x, struct volume_record *old
 	return mount_now(x, true);
 }
 
+/* Whether the walk can be through by then, as far as it is known how much there is, or was seen so far. */
+static bool fits(struct mounting *x, uint64_t ms)
+{
+	AUTO(overlay) *o = overlay_find(x->m->overlays, x->vol->id);
+	struct overlay_status status;
+	uint64_t entries;
+
+	if (!o)
+		return true;
+	overlay_status_get(o, &status);
+	entries = status.total > status.counters.seen ? status.total : status.counters.seen;
+	return entries / SETTLE_ENTRIES_A_MS <= ms;
+}
+
+/* The time that a small volume needs to become native before anybody sees the overlay. */
 static void settle(struct mounting *x)
 {
 	uint64_t ms = x->request->has_settle ? x->request->settle_ms : x->front->settle_ms;
 	const char *state = x->vol->handoff ? "native" : "converged";
-	struct answer ignored = { 0 };
 
-	if (ms > 0 && manager_wait(x->m, x->vol->id, state, ms, -1, &ignored) == EXIT_OK)
-		log_line(LOG_DEBUG, "mount", "vol=%s settled", x->vol->id);
-	answer_fini(&ignored);
+	for (uint64_t spent = 0; spent < ms && fits(x, ms); spent += SETTLE_LOOK_MS) {
+		uint64_t step = ms - spent < SETTLE_LOOK_MS ? ms - spent : SETTLE_LOOK_MS;
+		struct answer ignored = { 0 };
+		enum proto_exit done = manager_wait(x->m, x->vol->id, state, step, -1, &ignored);
+
+		answer_fini(&ignored);
+		if (done != EXIT_TIMEOUT)
+			return; /* it is, or can never be */
+	}
 }
 
 /*

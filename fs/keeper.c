@@ -508,7 +508,6 @@ int keeper_main(const struct overlay_options *options, const char *source, const
 		.spare_tree_fd = -1,
 		.device_fd = -1,
 		.server = CHILD_NONE,
-		.watchdog.waiting_fd = -1,
 	};
 	const struct control_actions actions = {
 		on_controls_changed, on_converge, on_handoff, on_finished, on_recover, on_facts, &k
@@ -531,7 +530,6 @@ int keeper_main(const struct overlay_options *options, const char *source, const
 	control_init(&k.control, options->control_fd, &k.shared, &actions);
 	status = run(&k);
 	control_fini(&k.control);
-	watchdog_fini(&k.watchdog);
 	pins_fini(&k.pins);
 	shared_fini(&k.shared);
 	return status;

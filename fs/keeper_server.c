@@ -131,7 +131,7 @@ void keeper_note_ready(struct keeper *k)
 	if (k->spare_tree_fd < 0 && atomic_load(failover) == FAILOVER_READY)
 		atomic_store(failover, FAILOVER_NO_CLONE);
 	limit_waiting(k->server.channel_fd, 0);
-	watchdog_init(&k->watchdog, k->options.watchdog_ms, k->overlay.dev_minor);
+	watchdog_init(&k->watchdog, k->options.watchdog_ms, k->device_fd);
 	watchdog_reset(&k->watchdog, keeper_now_ms());
 }
 
@@ -183,8 +183,6 @@ static void replace_server(struct keeper *k)
 	}
 	if (!may_start)
 		refuse(k);
-	k->notify_due = true;
-	k->notify_at_ms = 0;
 }
 
 static void log_death(int status)
@@ -213,6 +211,8 @@ bool keeper_handle_death(struct keeper *k, int *ret_status)
 		replace_server(k);
 	else
 		refuse(k);
+	k->notify_due = true;
+	k->notify_at_ms = 0;
 	return false;
 }
 

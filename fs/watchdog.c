@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/watchdog.h"
 
-#include <dirent.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,18 +16,9 @@
 /* A single thread may need this many times longer than all together. */
 enum { ONE_THREAD_FACTOR = 3, LOOKS = 4 };
 
-void watchdog_init(struct watchdog *w, uint32_t limit_ms, uint32_t device_minor)
+void watchdog_init(struct watchdog *w, uint32_t limit_ms, int device_fd)
 {
-	char path[64];
-
-	snprintf(path, sizeof(path), "/sys/fs/fuse/connections/%u/waiting", device_minor);
-	*w = (struct watchdog){ .limit_ms = limit_ms,
-				.waiting_fd = open(path, O_RDONLY | O_CLOEXEC) };
-}
-
-void watchdog_fini(struct watchdog *w)
-{
-	cleanup_fd(&w->waiting_fd);
+	*w = (struct watchdog){ .limit_ms = limit_ms, .device_fd = device_fd };
 }
 
 void watchdog_reset(struct watchdog *w, int64_t now_ms)
@@ -40,16 +31,12 @@ int64_t watchdog_pause_ms(const struct watchdog *w)
 	return w->limit_ms > 0 ? (int64_t)w->limit_ms / LOOKS + 1 : -1;
 }
 
-/* How many requests wait for the server or are with it; -1: unknown. */
-static long count_waiting(const struct watchdog *w)
+/* Whether a request waits for somebody to take it. */
+static bool has_unread(const struct watchdog *w)
 {
-	char text[32];
-	ssize_t n = w->waiting_fd < 0 ? -1 : pread(w->waiting_fd, text, sizeof(text) - 1, 0);
+	struct pollfd device = { .fd = w->device_fd, .events = POLLIN };
 
-	if (n <= 0)
-		return -1;
-	text[n] = '\0';
-	return strtol(text, NULL, 10);
+	return poll(&device, 1, 0) == 1 && device.revents & POLLIN;
 }
 
 static bool read_text(pid_t pid, pid_t tid, const char *name, char *ret_text, size_t size)
@@ -119,12 +106,10 @@ bool watchdog_barks(struct watchdog *w, const struct shared *shared, pid_t pid, 
 	uint64_t answered = atomic_load(&shared->header->ledger.answered);
 	int64_t age_ms;
 	pid_t tid = find_oldest(shared, &age_ms);
-	long waiting = count_waiting(w);
-	bool is_idle = waiting < 0 ? tid == 0 : waiting == 0;
 
 	if (w->limit_ms == 0)
 		return false;
-	if (is_idle || answered != w->answered) {
+	if ((tid == 0 && !has_unread(w)) || answered != w->answered) {
 		w->answered = answered;
 		w->since_ms = now_ms;
 	}

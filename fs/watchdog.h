@@ -6,8 +6,9 @@
  * watchdog: whether the server hangs: requests wait, none is answered, and it is not the lower file
  * system that it waits for.
  *
- * Looks at the kernel's count of waiting requests (/sys/fs/fuse/connections, where that is to be had), at
- * the ledger, and at what the server's threads are doing (/proc). A server that waits for a disk, a network
+ * Looks at the device (readable: a request that nobody has taken; so the connection's "waiting" in
+ * fusectl, which is often not mounted, is not needed), at the ledger, and at what the server's threads are
+ * doing (/proc). A server that waits for a disk, a network
  * or a file system below hangs with these: to kill it would help nobody. For the keeper; blocks never.
  */
 
@@ -19,14 +20,12 @@
 
 struct watchdog {
 	uint32_t limit_ms; /* 0: off */
-	int waiting_fd;	   /* of the connection's count; -1: none */
+	int device_fd;	   /* borrowed */
 	uint64_t answered; /* when it was last looked at */
 	int64_t since_ms;  /* as long it has not changed, or nothing waits */
 };
 
-/* watchdog_init: @device is the minor device number of the overlay's superblock. */
-void watchdog_init(struct watchdog *w, uint32_t limit_ms, uint32_t device_minor);
-void watchdog_fini(struct watchdog *w);
+void watchdog_init(struct watchdog *w, uint32_t limit_ms, int device_fd);
 
 /* watchdog_reset: another server, from now on. */
 void watchdog_reset(struct watchdog *w, int64_t now_ms);

@@ -140,4 +140,97 @@ for kind in tmpfile open release lookup readdirplus; do
 done
 try_kind link counting counted
 try_kind fallocate begun replied
+
+kill_server() {
+	local pid
+
+	pid=$(keeper main get server_pid)
+	kill -9 "$pid"
+	keeper main wait "restarts>=$1"
+}
+
+echo '# what is held goes on'
+begin handoff=no
+exec 7<>"$target/a" 8<"$target/b"
+coproc HELD { "$once" hold "$target/c"; }
+read -r _ <&"${HELD[0]}"
+wanted=$(stat -c '%i' "$lower/c")
+rm "$target/b" "$target/c"
+cd "$target/empty"
+rmdir "$target/empty"
+check 'a server is killed' kill_server 1
+check_same 'an open file is read on' 'content of a' "$(cat <&7)"
+printf 'and more\n' >&7
+check_same 'and written, where it belongs' 'and more' "$(tail -n 1 "$lower/a")"
+check_same 'an open file without a name' 'content of b' "$(cat <&8)"
+check_same 'a removed working directory' 0 "$(stat -c %h . | tr 2 0)"
+echo >&"${HELD[1]}"
+read -r got <&"${HELD[0]}"
+check_same 'a descriptor of a file without a name' "$wanted 0" "$got"
+check 'and another, with all it held' kill_server 2
+echo >&"${HELD[1]}"
+read -r got <&"${HELD[0]}"
+check_same 'which still stands for it' "$wanted 0" "$got"
+cd /
+exec 7>&- 8<&- {HELD[1]}>&-
+wait "$HELD_PID"
+finish held
+
+echo '# the converger goes on'
+begin handoff=no converge_rate=100
+keeper main send resume >"$scratch/answer"
+check 'while it walks the server is killed' kill_server 1
+keeper main send rate rate=0 >"$scratch/answer"
+check 'it gets to the end, as fast as it is told now' keeper main wait state=converged
+check_same 'and everything is right' '' "$(find "$lower" ! -gid "$gid")"
+finish converging
+
+echo '# after the hand-off'
+begin
+cd "$target/dir"
+check 'it turns native, with a working directory below' turns_native main converge
+check 'the server is killed' kill_server 1
+check_same 'the directory is what it was' 'content of dir/x' "$(cat x)"
+check 'in the background only' same ext4 "$(type_at "$target")"
+cd /
+finish 'handed off'
+
+echo '# a server that hangs'
+begin handoff=no watchdog=1
+hanging=$(keeper main get server_pid)
+kill -STOP "$hanging"
+check_same 'answers all the same, in time' 'content of a' "$(timeout 8 cat "$target/a")"
+check 'by another server' fails kill -0 "$hanging"
+check_same 'which is the second' 1 "$(restarts)"
+finish hanging
+
+echo '# a server that keeps dying'
+begin handoff=no
+keep_dying() {
+	local i
+
+	for i in 1 2 3 4; do
+		kill_server "$i" || return
+	done
+	kill -9 "$(keeper main get server_pid)"
+	keeper main wait state=failed
+}
+check 'is given up' keep_dying
+check_same 'which status says' 'server keeps dying' "$(keeper main get reason)"
+answers_eio() {
+	fails timeout 2 cat "$target/b" && same 'cat: b: Input/output error' \
+		"$(cd "$scratch" && LC_ALL=C timeout 2 cat "$target/b" 2>&1 | sed "s|$target/||" || true)"
+}
+check 'requests are answered with an error, at once' answers_eio
+check 'until somebody says recover' keeper main send recover >"$scratch/answer"
+check_same 'then it is there again' 'content of b' "$(cat "$target/b")"
+check_same 'as it was' presented "$(keeper main get state)"
+check 'and lives on' kill_server 5
+check_same 'like before' 'content of b' "$(cat "$target/b")"
+finish 'given up'
+
+echo '# a keeper that is told to end while no server can'
+begin handoff=no
+check 'is given up again' keep_dying
+finish 'refusing'
 end_test

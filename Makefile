@@ -12,6 +12,7 @@
 #   BIN=DIR              the programs     (default build/bin,   with SANITIZE build/bin-LIST)
 #   OBJ=DIR              the objects      (default build/obj,   with SANITIZE build/san-LIST/obj)
 #   TESTBIN=DIR          the test programs (default build/tests, with SANITIZE build/san-LIST/tests)
+#   COUNT=N              how often soak-failover kills the server on each file system (default 1000)
 #   FILTER=TEXT          run only the tests with TEXT in their name
 #   FUZZ_SECONDS=N       how long `make fuzz` stays with each target (default 600)
 #   JOBS=N               compilers at once under `make test` and the like (default: the number of CPUs)
@@ -195,6 +196,10 @@ test-fuzz: ## the same for 20 seconds each
 	$(Q)+$(fuzz_programs)
 	$(Q)FUZZ_SECONDS=20 FILTER='$(FILTER)' scripts/run-fuzz build/fuzz/tests/fuzz
 fuzz-programs: $(FUZZ_FILES)
+COUNT ?= 1000
+.PHONY: soak-failover
+soak-failover: test-programs ## kill the server COUNT times under load (as root)
+	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' scripts/soak-failover $(COUNT)
 
 .PHONY: check-layers check-format check-warnings
 check-layers: ## no include against the arrows between the rooms

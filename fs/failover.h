@@ -15,7 +15,8 @@
 #include <stdint.h>
 
 enum {
-	FAILOVER_DEATHS_MAX = 5, /* within the window, and the server is not started again */
+	FAILOVER_DEATHS_MAX = 16,
+	FAILOVER_DEATHS = 5, /* within the window, and the server is not started again */
 	FAILOVER_WINDOW_MS = 60 * 1000,
 	FAILOVER_ENDING_MS =
 		10 * 1000, /* a killed process that is still there then waits in the kernel */
@@ -24,6 +25,7 @@ enum {
 struct failover {
 	int64_t deaths_ms[FAILOVER_DEATHS_MAX]; /* a ring */
 	unsigned deaths;
+	unsigned limit; /* of deaths in the window; 0: none */
 	bool is_refusing;
 	int64_t killed_ms; /* when a server that hangs was killed; 0: none was */
 	bool is_stuck;	   /* and it is still there */
@@ -32,21 +34,19 @@ struct failover {
 /* failover_count_death: whether another server may be started. */
 static inline bool failover_count_death(struct failover *f, int64_t now_ms)
 {
-	int64_t *oldest = &f->deaths_ms[f->deaths++ % FAILOVER_DEATHS_MAX];
-	bool too_many = f->deaths >= FAILOVER_DEATHS_MAX;
-	int64_t first;
-
-	*oldest = now_ms;
-	first = f->deaths_ms[f->deaths % FAILOVER_DEATHS_MAX];
+	f->deaths_ms[f->deaths++ % FAILOVER_DEATHS_MAX] = now_ms;
 	f->killed_ms = 0;
 	f->is_stuck = false;
-	return !too_many || now_ms - first > FAILOVER_WINDOW_MS;
+	if (f->limit == 0 || f->deaths < f->limit)
+		return true;
+	return now_ms - f->deaths_ms[(f->deaths - f->limit) % FAILOVER_DEATHS_MAX] >
+	       FAILOVER_WINDOW_MS;
 }
 
 /* failover_reset: whoever asks for another try takes the deaths as explained. */
 static inline void failover_reset(struct failover *f)
 {
-	*f = (struct failover){ .deaths = 0 };
+	*f = (struct failover){ .limit = f->limit };
 }
 
 /* failover_reason: why nothing is served, or NULL. */

@@ -508,6 +508,7 @@ int keeper_main(const struct overlay_options *options, const char *source, const
 		.spare_tree_fd = -1,
 		.device_fd = -1,
 		.server = CHILD_NONE,
+		.failover.limit = options->max_deaths,
 	};
 	const struct control_actions actions = {
 		on_controls_changed, on_converge, on_handoff, on_finished, on_recover, on_facts, &k

@@ -39,6 +39,8 @@ static const char usage_text[] =
 	"  -o converge_rate=N      at most N files a second\n"
 	"  -o coherence=shared|exclusive   whether others change SOURCE directly\n"
 	"  -o paused               begin without converging\n"
+	"  -o watchdog=SECONDS     a server that hangs as long is replaced (default 10; 0: never)\n"
+	"  -o max_deaths=N         servers that may die in a minute, then none is started (default 5; 0: no limit)\n"
 	"  and the mount options rw, [no]suid, [no]dev, [no]exec, noatime, relatime, strictatime\n";
 
 struct command {

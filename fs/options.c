@@ -9,6 +9,7 @@
 
 #include "fs/base/cleanup.h"
 #include "fs/base/parse.h"
+#include "fs/failover.h"
 #include "fs/ledger.h"
 
 enum { WATCHDOG_DEFAULT_S = 10, WATCHDOG_MAX_S = 24 * 3600 };
@@ -22,6 +23,7 @@ int options_init(struct overlay_options *ret_options)
 		.coherence = COHERENCE_SHARED,
 		.handoff = true,
 		.watchdog_ms = WATCHDOG_DEFAULT_S * 1000,
+		.max_deaths = FAILOVER_DEATHS,
 		.lower_fd = -1,
 		.parent_fd = -1,
 		.control_fd = -1,
@@ -178,6 +180,18 @@ static int set_watchdog(struct overlay_options *o, const char *value)
 	return r;
 }
 
+static int set_max_deaths(struct overlay_options *o, const char *value)
+{
+	uint32_t deaths = 0;
+	int r = parse_u32(value, &deaths);
+
+	if (r == 0 && deaths > FAILOVER_DEATHS_MAX)
+		r = -ERANGE;
+	if (r == 0)
+		o->max_deaths = deaths;
+	return r;
+}
+
 /*
  * For tests: whoever may start an overlay may kill its server as well, so nobody gets anything by it; and
  * mountd composes these options itself.
@@ -213,6 +227,7 @@ static const struct {
 	{ "journal_fd", set_journal_fd },
 	{ "ready_fd", set_ready_fd },
 	{ "watchdog", set_watchdog },
+	{ "max_deaths", set_max_deaths },
 	{ "debug_kill", set_debug_kill },
 };
 

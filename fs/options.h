@@ -32,7 +32,8 @@ struct overlay_options {
 	bool handoff;
 	bool handoff_in_namespaces; /* copies in containers are replaced too */
 	bool paused;
-	uint32_t watchdog_ms;		  /* a server that hangs as long is replaced; 0: never */
+	uint32_t watchdog_ms; /* a server that hangs as long is replaced; 0: never */
+	uint32_t max_deaths;  /* of servers in a minute, then none is started; 0: no limit */
 	uint32_t kill_opcode, kill_point; /* ledger_parse_kill(); 0: none */
 	uint64_t converge_rate;		  /* files a second, 0: no limit */
 	struct exclude *exclude;

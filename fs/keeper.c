@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -29,7 +30,8 @@ enum {
 	TRY_LAST_MS = 5000,
 	RETRY_FIRST_MS = 10 * 1000, /* after a walk that left failures; doubles */
 	RETRY_LAST_MS = 60 * 60 * 1000,
-	RETRY_SHARE = 20, /* a walk in vain takes at most one part in so many of the time */
+	RETRY_SHARE = 20,	 /* a walk in vain takes at most one part in so many of the time */
+	SMALL_BYTES = 16 * 1024, /* what is larger goes back to the kernel with its free() */
 };
 
 /* ---- preparing ---- */
@@ -516,6 +518,8 @@ int keeper_main(const struct overlay_options *options, const char *source, const
 	int status;
 
 	umask(077);
+	/* There may be a thousand of us: what is used for a moment goes back at once. */
+	mallopt(M_MMAP_THRESHOLD, SMALL_BYTES);
 	raise_descriptors();
 	k.signal_fd = block_signals();
 	status = k.signal_fd < 0 ? keeper_fail(&k, "signals", k.signal_fd) : prepare(&k);
@@ -528,6 +532,7 @@ int keeper_main(const struct overlay_options *options, const char *source, const
 	/* Nothing of the place we were started at stays in use. */
 	if (chdir("/") < 0)
 		log_line(LOG_WARNING, "start", "chdir: %m (ignoring)");
+	malloc_trim(0);
 	control_init(&k.control, options->control_fd, &k.shared, &actions);
 	status = run(&k);
 	control_fini(&k.control);

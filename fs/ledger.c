@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
+#include "fs/request.h"
 #include "fs/shared.h"
 
 /* What this thread serves. */
@@ -80,6 +81,7 @@ void ledger_attach(struct shared *shared)
 	for (size_t i = 0; i < LEDGER_THREADS_MAX; i++) {
 		struct ledger_record *active = &l->active[i];
 
+		atomic_store(&l->busy[i].since_ms, 0);
 		if (atomic_load(&active->unique) == 0)
 			continue;
 		if (active->lookup_count > LEDGER_LOOKUPS_MAX)
@@ -114,6 +116,13 @@ static int64_t monotonic_ms(void)
 	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 }
 
+static struct ledger_busy *busy(void)
+{
+	struct ledger *l = ledger_of(joined);
+
+	return &l->busy[own - l->active];
+}
+
 void ledger_begin(uint64_t unique, uint32_t opcode, bool is_resent)
 {
 	struct ledger_record *left = NULL;
@@ -140,11 +149,11 @@ void ledger_begin(uint64_t unique, uint32_t opcode, bool is_resent)
 		own->closing_id = 0;
 		clock_gettime(CLOCK_REALTIME_COARSE, &own->began);
 	}
-	own->began_ms = monotonic_ms();
-	own->tid = own_tid;
 	fence();
 	atomic_store_explicit(&own->unique, unique, memory_order_release);
 	current = own;
+	busy()->tid = own_tid;
+	atomic_store_explicit(&busy()->since_ms, monotonic_ms(), memory_order_release);
 	ledger_pass(POINT_BEGUN);
 }
 
@@ -154,6 +163,7 @@ void ledger_end(void)
 		return;
 	ledger_pass(POINT_REPLIED);
 	atomic_store_explicit(&current->unique, 0, memory_order_release);
+	atomic_store_explicit(&busy()->since_ms, 0, memory_order_relaxed);
 	atomic_fetch_add_explicit(&ledger_of(joined)->answered, 1, memory_order_relaxed);
 	current = NULL;
 	is_repeat = false;
@@ -236,26 +246,16 @@ static const struct {
 	const char *name;
 	uint32_t opcode;
 } operations[] = {
-	{ "lookup", FUSE_LOOKUP },
-	{ "getattr", FUSE_GETATTR },
-	{ "setattr", FUSE_SETATTR },
-	{ "symlink", FUSE_SYMLINK },
-	{ "mknod", FUSE_MKNOD },
-	{ "mkdir", FUSE_MKDIR },
-	{ "unlink", FUSE_UNLINK },
-	{ "rmdir", FUSE_RMDIR },
-	{ "rename", FUSE_RENAME },
-	{ "rename2", FUSE_RENAME2 },
-	{ "link", FUSE_LINK },
-	{ "open", FUSE_OPEN },
-	{ "write", FUSE_WRITE },
-	{ "release", FUSE_RELEASE },
-	{ "setxattr", FUSE_SETXATTR },
-	{ "removexattr", FUSE_REMOVEXATTR },
-	{ "create", FUSE_CREATE },
-	{ "readdirplus", FUSE_READDIRPLUS },
-	{ "fallocate", FUSE_FALLOCATE },
-	{ "tmpfile", 51 /* FUSE_TMPFILE: newer than some distributions' linux/fuse.h */ },
+	{ "lookup", FUSE_LOOKUP },	 { "getattr", FUSE_GETATTR },
+	{ "setattr", FUSE_SETATTR },	 { "symlink", FUSE_SYMLINK },
+	{ "mknod", FUSE_MKNOD },	 { "mkdir", FUSE_MKDIR },
+	{ "unlink", FUSE_UNLINK },	 { "rmdir", FUSE_RMDIR },
+	{ "rename", FUSE_RENAME },	 { "rename2", FUSE_RENAME2 },
+	{ "link", FUSE_LINK },		 { "open", FUSE_OPEN },
+	{ "write", FUSE_WRITE },	 { "release", FUSE_RELEASE },
+	{ "setxattr", FUSE_SETXATTR },	 { "removexattr", FUSE_REMOVEXATTR },
+	{ "create", FUSE_CREATE },	 { "readdirplus", FUSE_READDIRPLUS },
+	{ "fallocate", FUSE_FALLOCATE }, { "tmpfile", OPCODE_TMPFILE },
 };
 
 int ledger_parse_kill(const char *text, uint32_t *ret_opcode, uint32_t *ret_point)

@@ -57,17 +57,23 @@ struct ledger_record {
 	uint64_t object, victim; /* node ids; 0: not known to the kernel */
 	uint64_t object_ino, victim_ino;
 	struct timespec began; /* of the coarse clock that file systems stamp with */
-	int64_t began_ms;      /* monotonic */
-	uint32_t tid;
-	uint32_t uid;  /* creations: of the caller */
-	uint32_t mode; /* creations: the type; once DONE the mode as made */
+	uint32_t uid;	       /* creations: of the caller */
+	uint32_t mode;	       /* creations: the type; once DONE the mode as made */
 	char name
 		[LEDGER_NAME_MAX]; /* creations, in the directory @object; the new file is @object_ino once DONE */
 	uint32_t lookups[LEDGER_LOOKUPS_MAX];
 };
 
+/* For a watchdog, which need not touch the records: close together. */
+struct ledger_busy {
+	_Atomic int64_t since_ms; /* monotonic: the thread serves a request; 0: none */
+	uint32_t tid;
+	uint32_t spare;
+};
+
 struct ledger {
-	_Atomic uint64_t answered; /* requests, by all servers: what a watchdog looks at */
+	_Atomic uint64_t answered; /* requests, by all servers */
+	struct ledger_busy busy[LEDGER_THREADS_MAX];
 	struct ledger_record active[LEDGER_THREADS_MAX];
 	struct ledger_record left[LEDGER_LEFT_MAX];
 };

@@ -7,6 +7,7 @@
 #include "fs/backing.h"
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
+#include "fs/request.h"
 #include "fs/session.h"
 
 static bool is_before(const struct timespec *a, const struct timespec *b)
@@ -64,20 +65,15 @@ static void settle_made(struct overlay *ov, struct ledger_record *rec)
 			 strerror(-r));
 }
 
-static bool is_in_ledger(const struct overlay *ov, uint64_t node_id)
+/* A file that was made without a name is known to the kernel only when the request is answered. */
+static bool is_being_made(struct overlay *ov, uint64_t node_id)
 {
 	for (size_t i = 0; i < LEDGER_LEFT_MAX; i++) {
-		const struct ledger_record *rec = ledger_left((struct shared *)&ov->shared, i);
+		const struct ledger_record *rec = ledger_left(&ov->shared, i);
 
-		if (!rec)
-			continue;
-		if (rec->object == node_id || rec->victim == node_id ||
-		    rec->opened == (uint32_t)node_id)
+		if (rec && rec->opcode == OPCODE_TMPFILE && rec->lookup_count > 0 &&
+		    rec->lookups[0] == (uint32_t)node_id)
 			return true;
-		for (uint32_t k = 0; k < rec->lookup_count; k++) {
-			if (rec->lookups[k] == (uint32_t)node_id)
-				return true;
-		}
 	}
 	return false;
 }
@@ -86,7 +82,7 @@ static bool is_known(void *context, uint64_t node_id)
 {
 	struct overlay *ov = context;
 
-	return is_in_ledger(ov, node_id) || session_knows(ov, node_id);
+	return session_knows(ov, node_id) || is_being_made(ov, node_id);
 }
 
 void recovery_run(struct overlay *ov)

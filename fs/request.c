@@ -8,7 +8,6 @@
 
 /* Newer than some distributions' linux/fuse.h; values of the kernel's uapi. */
 enum {
-	OPCODE_TMPFILE = 51,
 	OPCODE_STATX = 52,
 	EXTENSION_GROUPS = 32,
 	WRITE_KILL_SUIDGID = 1 << 2,

@@ -19,6 +19,9 @@
 
 #include "fs/brake.h"
 
+/* Newer than some distributions' linux/fuse.h. */
+enum { OPCODE_TMPFILE = 51 };
+
 void request_begin(const void *bytes, size_t len);
 
 /* request_opens_file: whether the bytes are an OPEN, CREATE or TMPFILE; then *ret_node and *ret_pid. */

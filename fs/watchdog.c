@@ -91,11 +91,11 @@ static pid_t find_oldest(const struct shared *shared, int64_t *ret_age_ms)
 	now_ms = (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
 	*ret_age_ms = -1;
 	for (size_t i = 0; i < LEDGER_THREADS_MAX; i++) {
-		const struct ledger_record *rec = &l->active[i];
+		int64_t since_ms = atomic_load(&l->busy[i].since_ms);
 
-		if (atomic_load(&rec->unique) != 0 && now_ms - rec->began_ms > *ret_age_ms) {
-			*ret_age_ms = now_ms - rec->began_ms;
-			tid = (pid_t)rec->tid;
+		if (since_ms != 0 && now_ms - since_ms > *ret_age_ms) {
+			*ret_age_ms = now_ms - since_ms;
+			tid = (pid_t)l->busy[i].tid;
 		}
 	}
 	return tid;

@@ -60,7 +60,7 @@ for fs in "${file_systems[@]}"; do
 	fds_before=$(count_fds "$keeper_pid")
 	check "$fs: $COUNT servers are killed" kill_many
 	fds_after=$(count_fds "$keeper_pid")
-	printf '# keeper: %s descriptors, then %s; Pss %s kB\n' "$fds_before" "$fds_after" "$(pss_of "$keeper_pid")"
+	printf "# keeper: %s descriptors, then %s; Pss %s kB\n" "$fds_before" "$fds_after" "$(pss_of "$keeper_pid")"; [ -z "${SMAPS:-}" ] || cp /proc/$keeper_pid/smaps "$SMAPS"
 	# What has no name yet, or no more, of each user at this moment, is held by a descriptor.
 	check "$fs: the keeper does not gather descriptors" test "$fds_after" -le $((fds_before + 12))
 	kill -TERM "$churn"

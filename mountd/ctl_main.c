@@ -43,6 +43,7 @@ static int help(void)
 	     "  wait     TARGET|ID --for presented|converged|native [--timeout SECONDS]\n"
 	     "  pause    TARGET|ID\n"
 	     "  resume   TARGET|ID\n"
+	     "  recover  TARGET|ID\n"
 	     "  converge TARGET|ID [--rate N|max]\n"
 	     "  events   [-f] [--json]\n"
 	     "  install-flexvolume DIR\n"
@@ -267,7 +268,7 @@ static int run_wait(const struct ctl *ctl, int argc, char **argv)
 	return ctl_call(ctl, o.argument, request, NULL, NULL, NULL);
 }
 
-/* pause and resume */
+/* pause, resume and recover */
 static int run_named(const struct ctl *ctl, int argc, char **argv)
 {
 	const struct option longs[] = { { 0 } };
@@ -391,7 +392,7 @@ static const struct {
 	{ "install-flexvolume", ctl_install_flexvolume },
 	{ "reconstruct", ctl_reconstruct },
 	{ "store", ctl_store },
-	{ "recover", NULL },
+	{ "recover", run_named },
 	{ "upgrade", NULL },
 	/* clang-format on */
 };

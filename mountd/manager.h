@@ -125,6 +125,9 @@ enum proto_exit manager_refresh(struct manager *m, enum front_end front, const c
 /* manager_status: one volume's status object, or with @volume NULL an array of all. */
 enum proto_exit manager_status(struct manager *m, const char *volume, struct answer *answer);
 
+/* manager_recover: another try to serve the volume, whose overlay has given its servers up. */
+enum proto_exit manager_recover(struct manager *m, const char *volume, struct answer *answer);
+
 enum proto_exit manager_pause(struct manager *m, const char *volume, bool paused,
 			      struct answer *answer);
 

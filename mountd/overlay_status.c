@@ -72,7 +72,9 @@ static int get_state(const char *message, enum volume_state *ret_state)
 	if (keyval_get(message, "state", text, sizeof(text)) < 0 ||
 	    volume_state_from_name(text, &state) < 0)
 		return -EBADMSG;
-	if ((state < VOLUME_PRESENTED || state > VOLUME_NATIVE) && state != VOLUME_VIRTUAL)
+	/* "failed": its servers keep dying, or one cannot be ended. */
+	if ((state < VOLUME_PRESENTED || state > VOLUME_NATIVE) && state != VOLUME_VIRTUAL &&
+	    state != VOLUME_FAILED)
 		return -EBADMSG;
 	*ret_state = state;
 	return 0;

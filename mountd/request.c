@@ -282,6 +282,16 @@ static enum proto_exit handle_resume(struct request *q)
 	return pause_or_resume(q, false);
 }
 
+static enum proto_exit handle_recover(struct request *q)
+{
+	const char *volume = NULL;
+	json_error_t error;
+
+	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s:s}", "volume", &volume) < 0)
+		return usage(q, &error);
+	return manager_recover(q->m, volume, &q->answer);
+}
+
 static enum proto_exit handle_converge(struct request *q)
 {
 	const char *volume = NULL;
@@ -384,6 +394,7 @@ static const struct {
 	{ "pause", handle_pause },
 	{ "resume", handle_resume },
 	{ "converge", handle_converge },
+	{ "recover", handle_recover },
 	{ "events", handle_events },
 	{ "refresh", handle_refresh },
 	{ "update", handle_update },

@@ -304,6 +304,27 @@ enum proto_exit manager_pause(struct manager *m, const char *volume, bool paused
 	return answer->exit;
 }
 
+enum proto_exit manager_recover(struct manager *m, const char *volume, struct answer *answer)
+{
+	AUTO(volume_record) *vol = NULL;
+	AUTO(overlay) *o = NULL;
+	char why[OVERLAY_ERROR_MAX];
+	int r = volume_find_locked(m, volume, &vol);
+
+	if (r < 0)
+		return volume_not_found(answer, r);
+	o = overlay_find(m->overlays, vol->id);
+	if (!o && vol->state == VOLUME_FAILED)
+		volume_not_live(vol, answer);
+	else if (o && overlay_request(o, "recover", NULL, NULL, why) < 0)
+		answer_fail(answer, EXIT_FAILED, "%s", why);
+	if (o)
+		(void)overlay_refresh(o, NULL);
+	key_unlock(m, vol->id);
+	manager_changed(m);
+	return answer->exit;
+}
+
 /*
  * A walk that left failures begins again: whoever waits after this must not see how the last one ended.
  * A short walk may have ended so again meanwhile, hence a bound.

@@ -1,0 +1,82 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Servers that die under volumes of the daemon: status counts them, the daemon may be dead meanwhile; one that keeps
+# dying is said in status and events, and recover tries again. No command waits for a server that is stopped.
+# Needs root and /dev/fuse.
+set -euo pipefail
+# shellcheck source=tests/integ/lib_volume.sh
+. "$(dirname "$0")/lib_volume.sh"
+own_mounts "$0" "$@"
+need_root
+need_fuse
+need_tools jq
+start_volume_test
+
+data=$scratch/data pod=$scratch/pod
+mkdir "$pod"
+make_files "$data" 300
+server() { field_of vol .server.pid; }
+restarts_of() { field_of vol .server.restarts; }
+
+# Waits for the next server: for that there is a request that only it can answer.
+kill_server() {
+	kill -9 "$(server)"
+	stat "$pod/d0/f1" >"$scratch/stat"
+}
+
+check 'mount' ctl mount --plugin local --source "$data" --target "$pod" --fsgroup "$GROUP" --volume-id vol --handoff no \
+	--converge-rate 20
+first=$(server)
+exec 7<"$pod/d1/f100"
+check 'its server is killed' kill_server
+check_same 'an open file stays open' 100 "$(cat <&7)"
+exec 7<&-
+check_same 'status counts it' 1 "$(restarts_of)"
+check 'and names another' test "$(server)" != "$first"
+check 'the daemon is killed' kill_daemon KILL
+check 'and after it the server' kill -9 "$(server)"
+check_same 'the view goes on without' "0:$GROUP:660" "$(attributes "$pod/d2/f299")"
+check_same 'and a new daemon knows of both' 2 "$(restarts_of)"
+
+# ---- nothing waits for a server that is stopped ----
+
+kill -STOP "$(server)"
+in_time() { timeout 4 "$BIN/fsgroupctl" "$@" >"$scratch/stdout"; }
+check 'status of a stopped server' in_time status vol
+check 'list' in_time list
+check 'events' in_time events
+check 'pause' in_time pause vol
+check 'resume' in_time resume vol
+kill -CONT "$(server)"
+
+# ---- a server that keeps dying ----
+
+give_up() {
+	local i
+
+	for ((i = 0; i < 5; i++)); do
+		[ "$(state_of vol)" != failed ] || return 0
+		kill -9 "$(server)"
+		timeout 5 stat "$pod" >/dev/null 2>&1 || true
+	done
+	[ "$(state_of vol)" = failed ]
+}
+check 'a server that keeps dying is given up' give_up
+check_same 'status says why' 'server keeps dying' "$(field_of vol .reason)"
+check_same 'events too' 'server keeps dying' \
+	"$(ctl events --json | jq -rs '[.[] | if type == "array" then .[] else . end | select(.kind == "failed")][0].message' |
+		sed 's/.*: //')"
+check 'wait does not wait' refuses 1 'server keeps dying' wait vol --for native --timeout 30
+check 'requests fail at once' fails timeout 2 ls "$pod/d1"
+check 'recover' ctl recover vol
+check_same 'and it serves' 100 "$(cat "$pod/d1/f100")"
+check 'converges' ctl converge vol --rate max
+check 'to the end' ctl wait vol --for converged --timeout 30
+check 'the lower tree is right' is_right "$data"
+check 'recover of what needs none is a success' ctl recover vol
+check 'recover of an unknown volume' refuses 4 nope recover nope
+check 'given up once more' give_up
+check 'it can be unmounted' ctl unmount vol
+check 'nothing is left' nothing_mounted
+end_volume_test

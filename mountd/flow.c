@@ -163,7 +163,38 @@ int flow_set_up(struct flow *flow, gid_t gid)
 	return r;
 }
 
+/* ---- metadata ---- */
+
+/* A member of the recorded object that no plugin has; absent: version 0. */
+static const char KEY_VERSION[] = "metadataVersion";
+
 char *flow_metadata(const struct volume_builder *b)
 {
-	return json_dumps(b->metadata, JSON_COMPACT | JSON_SORT_KEYS);
+	const struct building *building = (const struct building *)b;
+	int version = building->plugin->attributes.metadata_version;
+	json_t *recorded = json_copy(b->metadata);
+	char *text = NULL;
+
+	if (recorded && (version == 0 ||
+			 json_object_set_new(recorded, KEY_VERSION, json_integer(version)) == 0))
+		text = json_dumps(recorded, JSON_COMPACT | JSON_SORT_KEYS);
+	json_decref(recorded);
+	return text;
+}
+
+int flow_metadata_restore(struct volume_builder *b)
+{
+	const struct volume_plugin *plugin = building_of(b)->plugin;
+	json_int_t version = json_integer_value(json_object_get(b->metadata, KEY_VERSION));
+
+	json_object_del(b->metadata, KEY_VERSION);
+	/* Of a volume that was never set up there is nothing to bring to any form. */
+	if (version == plugin->attributes.metadata_version || json_object_size(b->metadata) == 0)
+		return 0;
+	if (version < 0 || version > plugin->attributes.metadata_version || !plugin->restore)
+		return host_fail(
+			b, -ENOTSUP,
+			"what is recorded of %s has version %lld, of which this program knows nothing",
+			plugin->name, (long long)version);
+	return plugin->restore(b, (int)version);
 }

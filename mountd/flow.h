@@ -44,7 +44,16 @@ bool flow_is_set_up(const struct volume_plugin *plugin, struct building *buildin
  */
 int flow_set_up(struct flow *flow, gid_t gid);
 
-/* flow_metadata: the builder's metadata as it is recorded; the caller's to free; NULL: no memory. */
+/*
+ * flow_metadata: the builder's metadata as it is recorded, with the version that its plugin gives it; the
+ * caller's to free; NULL: no memory.
+ */
 char *flow_metadata(const struct volume_builder *b);
+
+/*
+ * flow_metadata_restore: the builder's metadata (in place of which it has the recorded one, with its
+ * version) brought to the form of today's plugin. -ENOTSUP: a newer plugin kept it; with the builder's error.
+ */
+int flow_metadata_restore(struct volume_builder *b);
 
 #endif

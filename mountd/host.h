@@ -21,6 +21,8 @@ struct building {
 		*front; /* NULL: opening a source is not allowed at all (tear-down) */
 	const char *boot_id;
 	const char *root; /* layout's */
+	const struct volume_plugin
+		*plugin; /* whose metadata it has; NULL: a mere check of a source */
 	struct manager *manager;
 	/* What it is called on record: "" for the volume that is presented, else wrapped_record.name. */
 	const char *name;

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "fs/base/log.h"
+#include "mountd/flow.h"
 #include "mountd/manager_impl.h"
 
 struct busy_key {
@@ -415,9 +416,15 @@ int work_open(struct manager *m, const struct volume_record *vol, const struct f
 		.root = m->layout->root,
 		.front = front,
 		.boot_id = m->boot_id,
+		.plugin = work->plugin,
 		.manager = m,
 		.name = "",
 	};
+	r = flow_metadata_restore(&work->building.b);
+	if (r < 0) {
+		snprintf(ret_error, PLUGIN_ERROR_MAX, "%s", work->building.b.error);
+		return r;
+	}
 	work->plugin = trace_plugin(&work->trace, &work->building.b, work->plugin, host_trace);
 	*ret_work = take_ptr(&work);
 	return 0;

@@ -136,8 +136,12 @@ static int inner_open(struct volume_builder *b, const char *name, json_t *source
 	inner->building.b.dir_path = inner->dir_path;
 	inner->building.b.metadata = inner->metadata;
 	inner->building.b.error[0] = '\0';
+	inner->building.plugin = inner->plugin;
 	inner->building.name = inner->record->name;
 	inner->building.depth = outer->depth + 1;
+	r = flow_metadata_restore(&inner->building.b);
+	if (r < 0)
+		return inner_failed(b, inner, r);
 	inner->plugin = trace_plugin(&inner->trace, &inner->building.b, inner->plugin, host_trace);
 	*ret_inner = take_ptr(&inner);
 	return 0;

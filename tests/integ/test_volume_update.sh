@@ -140,4 +140,26 @@ check 'nothing was written' of_group "$data" "$SECOND"
 check 'unmount' ctl unmount h
 check 'nothing is left' nothing_mounted
 
+# ---- what becomes of the fsGroup is in the answer ----
+
+# outcome_of PLUGIN SOURCE MORE: "ownership note", of a mount that is made twice.
+outcome_of() {
+	local request
+
+	request=$(jq -nc --arg plugin "$1" --arg source "$2" --arg target "$pod" --argjson gid "$GROUP" --argjson more "$3" \
+		'{command: "mount", plugin: $plugin, target: $target, fsGroup: $gid, volumeId: "o"} + $more +
+		if $source == "" then {} else {source: $source} end')
+	"$helpers/call" "$request" >/dev/null
+	"$helpers/call" "$request" | jq -r '"\(.result.ownership) \(.note)"'
+	ctl unmount o
+}
+
+check_same 'done: an emptyDir has it from birth' 'done null' "$(outcome_of emptyDir '' '{}')"
+check_same 'present: it is shown, and applied' 'present null' "$(outcome_of local "$data" '{}')"
+check_same 'present: it is only shown' 'present null' "$(outcome_of hostPath "$data" '{"ownership": "virtual"}')"
+check_same 'ignored, with a note, each time' 'ignored fsGroup ignored: the plugin does not manage ownership' \
+	"$(outcome_of hostPath "$data" '{}')"
+check_same 'ignored, as asked' 'ignored null' "$(outcome_of local "$data" '{"ownership": "none"}')"
+check 'nothing is left' nothing_mounted
+
 end_volume_test

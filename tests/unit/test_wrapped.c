@@ -13,6 +13,7 @@ static struct {
 	int inner_fails, outer_fails; /* -errno; after it has made something */
 	int generation;		      /* what the inner one's marker certifies */
 	int deepest;
+	int restored_from;
 } toy;
 
 static json_t *inner_source;
@@ -49,6 +50,14 @@ static int inner_certify(struct volume_builder *b, char **ret_text)
 	return asprintf(ret_text, "generation %d", toy.generation) < 0 ? -ENOMEM : 0;
 }
 
+static int inner_restore(struct volume_builder *b, int version)
+{
+	toy.restored_from = version;
+	json_object_set(b->metadata, "made", json_object_get(b->metadata, "old"));
+	json_object_del(b->metadata, "old");
+	return 0;
+}
+
 static int inner_open_lower(struct volume_builder *b, int *ret_lower)
 {
 	return builder_open_dir(b, "data", ret_lower);
@@ -62,10 +71,13 @@ static int inner_tear_down(struct volume_builder *b)
 
 static const struct volume_plugin toy_inner = {
 	.name = "gitRepo",
-	.attributes = { .idempotency = IDEMPOTENCY_MARKER, .manages_ownership = true },
+	.attributes = { .idempotency = IDEMPOTENCY_MARKER,
+			.manages_ownership = true,
+			.metadata_version = 2 },
 	.check = toy_check,
 	.identity = toy_identity,
 	.set_up = inner_set_up,
+	.restore = inner_restore,
 	.certify = inner_certify,
 	.open_lower = inner_open_lower,
 	.tear_down = inner_tear_down,
@@ -215,7 +227,7 @@ static void wrapped_set_up_has_record_directory_and_marker(void **state)
 	assert_int_equal(store_wrapped_get(f->m->store, "v", "wrapped", &wrapped), 0);
 	assert_string_equal(wrapped->plugin, "gitRepo");
 	assert_string_equal(wrapped->certifies, "generation 0");
-	assert_string_equal(wrapped->plugin_metadata, "{\"made\":1}");
+	assert_string_equal(wrapped->plugin_metadata, "{\"made\":1,\"metadataVersion\":2}");
 	assert_null(strstr(wrapped->source, "canary"));
 }
 
@@ -390,6 +402,50 @@ static void wrapped_set_up_bad_input_is_refused(void **state)
 	assert_int_equal(toy.inner_set_ups, 0);
 }
 
+/* As if another version of the plugin had recorded it. */
+static void record_metadata(struct fixture *f, const char *text)
+{
+	AUTO(wrapped_record) *wrapped = NULL;
+
+	assert_int_equal(store_wrapped_get(f->m->store, "v", "wrapped", &wrapped), 0);
+	free(wrapped->plugin_metadata);
+	wrapped->plugin_metadata = strdup(text);
+	assert_int_equal(store_wrapped_set(f->m->store, wrapped), 0);
+}
+
+static void wrapped_metadata_of_an_earlier_version_is_restored(void **state)
+{
+	struct fixture *f = *state;
+	AUTO(wrapped_record) *wrapped = NULL;
+	bool ran = false;
+
+	insert(f, "secret");
+	assert_int_equal(run_flow(f, &ran), 0);
+	record_metadata(f, "{\"old\":7,\"metadataVersion\":1}");
+	assert_int_equal(store_marker_drop(f->m->store, "v"), 0);
+	open_work(f);
+	assert_int_equal(run_flow(f, &ran), 0);
+	assert_int_equal(toy.restored_from, 1);
+	assert_int_equal(toy.inner_set_ups, 1);
+	assert_int_equal(store_wrapped_get(f->m->store, "v", "wrapped", &wrapped), 0);
+	assert_string_equal(wrapped->plugin_metadata, "{\"made\":7,\"metadataVersion\":2}");
+}
+
+static void wrapped_metadata_of_a_newer_version_is_refused(void **state)
+{
+	struct fixture *f = *state;
+	bool ran = false;
+
+	insert(f, "secret");
+	assert_int_equal(run_flow(f, &ran), 0);
+	record_metadata(f, "{\"new\":7,\"metadataVersion\":3}");
+	open_work(f);
+	assert_int_equal(run_flow(f, &ran), -ENOTSUP);
+	assert_non_null(strstr(builder_error(f), "version 3"));
+	assert_int_equal(f->work->plugin->tear_down(&f->work->building.b), -ENOTSUP);
+	assert_int_equal(toy.inner_tear_downs, 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -405,6 +461,8 @@ int main(void)
 		TEST(wrapped_set_up_of_a_cycle_is_eloop),
 		TEST(wrapped_set_up_of_another_source_is_refused),
 		TEST(wrapped_set_up_bad_input_is_refused),
+		TEST(wrapped_metadata_of_an_earlier_version_is_restored),
+		TEST(wrapped_metadata_of_a_newer_version_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -83,16 +83,18 @@ for type in ext4 xfs btrfs; do
 	check "$type: with other options it is refused" no_stage 'another device, file system type or mount options' \
 		"$type" --mount-options noatime
 	make_files "$at" 120
-	check "$type: mount" ctl mount --staged "$type" --target "$pod" --fsgroup "$GROUP" --volume-id one
+	# Without hand-off, so that the second consumer surely shares the overlay of the first.
+	check "$type: mount" \
+		ctl mount --staged "$type" --target "$pod" --fsgroup "$GROUP" --volume-id one --handoff no
 	check_same "$type: a file is shown to the group at once" "0:$GROUP:660" "$(attributes "$pod/d1/f119")"
 	check "$type: mount for a second consumer" \
-		ctl mount --staged "$type" --target "$other" --fsgroup "$GROUP" --volume-id two
+		ctl mount --staged "$type" --target "$other" --fsgroup "$GROUP" --volume-id two --handoff no
 	check "$type: the same mount again is a success" \
-		ctl mount --staged "$type" --target "$other" --fsgroup "$GROUP" --volume-id two
+		ctl mount --staged "$type" --target "$other" --fsgroup "$GROUP" --volume-id two --handoff no
 	check_same "$type: it is shown to the second too" "0:$GROUP:660" "$(attributes "$other/d1/f119")"
 	check "$type: another group at the same time is refused" refuses 1 '' \
 		mount --staged "$type" --target "$scratch/run" --fsgroup 4243
-	check "$type: it becomes native" ctl wait one --for native --timeout 20
+	check "$type: it converges" ctl wait one --for converged --timeout 20
 	check "$type: the tree is right" is_right "$at/d0"
 	check "$type: in use by two volumes it is not unstaged" refuses 1 'in use by 2 volumes' unstage "$type"
 	check "$type: it is not unmounted either" refuses 1 'unstage it' unmount "$type"
@@ -110,6 +112,10 @@ for type in ext4 xfs btrfs; do
 	check "$type: fsGroup unset: mount" ctl mount --staged "$type" --target "$pod"
 	check_same "$type: fsGroup unset: bound at once" native "$(state_of "$pod")"
 	check "$type: fsGroup unset: unmount" ctl unmount "$pod"
+	check "$type: with a fsGroup it becomes native" eval \
+		'ctl mount --staged "$type" --target "$pod" --fsgroup "$GROUP" && ctl wait "$pod" --for native --timeout 20'
+	check_same "$type: and is the file system itself" "$type" "$(type_at "$pod")"
+	check "$type: unmount" ctl unmount "$pod"
 	check "$type: unstage" ctl unstage "$type"
 done
 

@@ -11,6 +11,7 @@
 #include "mountd/device_holders.h"
 #include "mountd/manager_impl.h"
 #include "mountd/mount.h"
+#include "mountd/steps.h"
 
 static int store_failed(struct volume_builder *b, int error)
 {
@@ -48,7 +49,10 @@ int device_host_record(struct volume_builder *b)
 	AUTO_FREE char *metadata = flow_metadata(b);
 	int r = metadata ? record_metadata(building_of(b), &metadata) : -ENOMEM;
 
-	return r < 0 ? store_failed(b, r) : 0;
+	if (r < 0)
+		return store_failed(b, r);
+	step_reached(building_of(b)->manager, STEP_DEVICE_RECORDED);
+	return 0;
 }
 
 int staged_open(struct manager *m, const char *device_id, int *ret_fd, char *ret_error)

@@ -13,6 +13,7 @@
 #include "fs/base/log.h"
 #include "mountd/setup_check.h"
 #include "mountd/stage.h"
+#include "mountd/steps.h"
 
 /* Where a device is mounted unless the caller says where: in the volume's own directory. */
 static const char STAGING_NAME[] = "device";
@@ -266,8 +267,10 @@ static enum proto_exit stage_now(struct staging *x, bool was_known)
 		return answer_fail(x->answer, EXIT_FAILED, "another device is staged at this path");
 	if (r < 0)
 		return store_failed(x->answer, r);
+	step_reached(x->m, STEP_STAGE_RECORDED);
 	r = mount_device(x, why);
 	if (r == 0) {
+		step_reached(x->m, STEP_STAGE_MOUNTED);
 		x->vol->state = VOLUME_STAGED;
 		r = store_device_put(x->m->store, x->vol, x->device);
 		if (r < 0)
@@ -278,6 +281,7 @@ static enum proto_exit stage_now(struct staging *x, bool was_known)
 		undo(x, was_known);
 		return x->answer->exit;
 	}
+	step_reached(x->m, STEP_STAGE_DONE);
 	event(x->m, x->vol->id, "staged", "%s at %s: %s", x->vol->plugin, x->device->staging_path,
 	      x->device->identity);
 	return EXIT_OK;

@@ -30,6 +30,14 @@ static const char *const names[STEP_COUNT] = {
 	[STEP_UNMOUNT_TORN_DOWN] = "unmount.torn-down",
 	[STEP_UNMOUNT_REMOVED] = "unmount.removed",
 	[STEP_UNMOUNT_DELETED] = "unmount.deleted",
+	[STEP_STAGE_RECORDED] = "stage.recorded",
+	[STEP_DEVICE_RECORDED] = "stage.device-recorded",
+	[STEP_STAGE_MOUNTED] = "stage.mounted",
+	[STEP_STAGE_DONE] = "stage.done",
+	[STEP_UNSTAGE_RECORDED] = "unstage.recorded",
+	[STEP_UNSTAGE_UNMOUNTED] = "unstage.unmounted",
+	[STEP_UNSTAGE_REMOVED] = "unstage.removed",
+	[STEP_UNSTAGE_DELETED] = "unstage.deleted",
 };
 
 const char *step_name(enum step step)

@@ -42,6 +42,16 @@ enum step {
 	STEP_UNMOUNT_TORN_DOWN, /* the plugin has torn down */
 	STEP_UNMOUNT_REMOVED,	/* the volume's directory is gone */
 	STEP_UNMOUNT_DELETED,	/* the record as well */
+	/* stage */
+	STEP_STAGE_RECORDED, /* the intent is on record */
+	STEP_DEVICE_RECORDED, /* and what identifies the device, or that mkfs begins, or that it has ended */
+	STEP_STAGE_MOUNTED, /* the device is mounted, which is not on record */
+	STEP_STAGE_DONE,    /* all is done but the answer */
+	/* unstage */
+	STEP_UNSTAGE_RECORDED,
+	STEP_UNSTAGE_UNMOUNTED, /* the device is free */
+	STEP_UNSTAGE_REMOVED,	/* the directories are gone */
+	STEP_UNSTAGE_DELETED,	/* the record as well */
 	STEP_COUNT,
 };
 

@@ -14,6 +14,7 @@
 #include "mountd/device_host.h"
 #include "mountd/finding.h"
 #include "mountd/flow.h"
+#include "mountd/steps.h"
 
 static enum proto_exit fail(struct answer *answer, int error, const char *why)
 {
@@ -125,6 +126,8 @@ int unstage(struct manager *m, struct volume_record *vol, const struct device_re
 	if (stage_take_metadata(vol, work) < 0)
 		r = -ENOMEM;
 	if (r == 0)
+		step_reached(m, STEP_UNSTAGE_UNMOUNTED);
+	if (r == 0)
 		r = remove_dirs(m, device, &place, ret_error);
 	target_free(place.target);
 	return r;
@@ -153,9 +156,12 @@ enum proto_exit unstage_known(struct manager *m, struct volume_record *vol,
 					   vol->mount_id);
 	if (r < 0)
 		return store_failed(answer, r);
+	step_reached(m, STEP_UNSTAGE_RECORDED);
 	r = unstage(m, vol, device, why);
 	if (r == 0) {
+		step_reached(m, STEP_UNSTAGE_REMOVED);
 		r = store_volume_delete(m->store, vol->id);
+		step_reached(m, STEP_UNSTAGE_DELETED);
 		return r < 0 ? store_failed(answer, r) : EXIT_OK;
 	}
 	fail(answer, r, why);

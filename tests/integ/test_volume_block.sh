@@ -5,59 +5,16 @@
 # formatted only where that was asked for and the device is empty by every measure; checked; told apart from other
 # devices. Needs root, /dev/fuse and loop devices.
 set -euo pipefail
-# shellcheck source=tests/integ/lib_volume.sh
-. "$(dirname "$0")/lib_volume.sh"
+# shellcheck source=tests/integ/lib_block.sh
+. "$(dirname "$0")/lib_block.sh"
 need_root
 need_fuse
 need_tools jq losetup addpart delpart mkfs.ext4 mkfs.xfs mkfs.btrfs mkswap debugfs e2fsck sha256sum unshare
 own_mounts "$0" "$@"
-start_volume_test
+start_block_test
 
 pod=$scratch/pod other=$scratch/other
 mkdir "$pod" "$other"
-
-# loop NAME SIZE [OPTION...]: an image that is all hole, and a loop device for it: $loop.
-loop() {
-	local image=$scratch/$1.img
-
-	truncate -s "$2" "$image"
-	shift 2
-	loop=$(losetup --find --show "$@" "$image") || skip 'needs loop devices'
-	loops+=("$loop")
-}
-
-spec() {
-	printf '{"gcePersistentDisk":{"pdName":"%s"%s}}' "$1" "${2:-}" >"$scratch/spec.json"
-}
-
-# stage ID OPTION...
-stage() {
-	local id=$1
-
-	shift
-	ctl stage --spec "$scratch/spec.json" --device "$loop" --volume-id "$id" "$@" >"$scratch/stdout"
-}
-
-no_stage() {
-	local words=$1 id=$2
-
-	shift 2
-	refuses 1 "$words" stage --spec "$scratch/spec.json" --device "$loop" --volume-id "$id" "$@"
-}
-
-# Whether nobody uses the device: what unstage promises.
-is_free() {
-	"$helpers/hold" claim "$1" </dev/null >/dev/null
-}
-
-sum_of() {
-	sha256sum <"$1"
-}
-
-mounts_of() {
-	awk -v dev="$1" '{ for (i = 7; $i != "-"; i++); if ($(i + 2) == dev) print $5 }' /proc/self/mountinfo | sort |
-		paste -sd ' '
-}
 
 # ---- three file systems: staged, mounted for two consumers, given back ----
 
@@ -74,7 +31,7 @@ for type in ext4 xfs btrfs; do
 	check "$type: nothing is on record then" refuses 4 "$type" status "$type"
 	check "$type: stage, formatting" stage "$type" --format
 	check_same "$type: its id is printed" "$type" "$(cat "$scratch/stdout")"
-	at=$FSGROUPFS_ROOT/var/lib/fsgroupfs/volumes/$type/device
+	at=$volumes/$type/device
 	check_same "$type: it is mounted once" "$at" "$(mounts_of "$loop")"
 	check_same "$type: with this file system" "$type" "$(type_at "$at")"
 	check_same "$type: its state" staged "$(state_of "$type")"
@@ -105,7 +62,7 @@ for type in ext4 xfs btrfs; do
 	check "$type: unstage" ctl unstage "$type"
 	check "$type: the device is free" is_free "$loop"
 	check_same "$type: nothing is on record" '[]' "$(ctl list --json | jq -c .)"
-	check_same "$type: no directory stays" '' "$(ls "$FSGROUPFS_ROOT/var/lib/fsgroupfs/volumes")"
+	check_same "$type: no directory stays" '' "$(ls "$volumes")"
 	check "$type: unstage again is a success" ctl unstage "$type"
 	check "$type: staged again, not formatted" stage "$type" --format
 	check_same "$type: the files are there" 120 "$(find "$at" -type f -name 'f*' | wc -l)"
@@ -129,9 +86,7 @@ spec victim
 keeps() {
 	local text=$1 words=$2 before
 
-	losetup -d "$loop"
-	loop=$(losetup --find --show ${3:+"$3"} "$image")
-	loops+=("$loop")
+	reloop "$image" ${3:+"$3"}
 	before=$(sum_of "$image")
 	check "not formatted: $text" no_stage "$words" victim --format
 	check_same "not touched: $text" "$before" "$(sum_of "$image")"
@@ -172,10 +127,8 @@ cp --sparse=always "$scratch/xfs.img" "$image"
 dd if="$scratch/btrfs.img" of="$image" bs=4096 skip=16 seek=16 count=1 conv=notrunc status=none
 keeps 'two file systems' 'several file systems'
 
-losetup -d "$loop"
 blank
-loop=$(losetup --find --show "$image")
-loops+=("$loop")
+reloop "$image"
 coproc holder { "$helpers/hold" claim "$loop"; }
 read -r _ <&"${holder[0]}"
 check 'a device that a process has claimed is refused, naming it' no_stage "held by process" victim --format
@@ -206,9 +159,7 @@ check 'unstage' ctl unstage victim
 needs_check() {
 	debugfs -w -R "$1" "$image" >/dev/null 2>&1
 	debugfs -w -R 'set_super_value state 2' "$image" >/dev/null 2>&1
-	losetup -d "$loop"
-	loop=$(losetup --find --show "$image")
-	loops+=("$loop")
+	reloop "$image"
 }
 
 needs_check 'set_inode_field <11> links_count 7'
@@ -224,10 +175,8 @@ check 'nothing is on record' refuses 4 victim status victim
 
 # ---- busy ----
 
-losetup -d "$loop"
 blank
-loop=$(losetup --find --show "$image")
-loops+=("$loop")
+reloop "$image"
 mkdir "$scratch/staging" "$scratch/elsewhere"
 check 'stage at a path of the caller' stage victim --format --staging "$scratch/staging"
 check_same 'it is mounted there' "$scratch/staging" "$(mounts_of "$loop")"
@@ -255,7 +204,7 @@ umount "$scratch/staging"
 
 check 'stage' stage victim
 kill_daemon KILL
-umount "$FSGROUPFS_ROOT/var/lib/fsgroupfs/volumes/victim/device"
+umount "$volumes/victim/device"
 losetup -d "$loop"
 cp --sparse=always "$image" "$scratch/impostor.img"
 mkfs.ext4 -q -F "$scratch/impostor.img"
@@ -276,11 +225,9 @@ check 'unstage' ctl unstage victim
 
 # ---- partitions ----
 
-losetup -d "$loop"
 blank
 write_at 446 '\0\0\0\0\203\0\0\0\0\010\0\0\0\220\1\0' && write_at 510 '\125\252'
-loop=$(losetup --find --show --partscan "$image")
-loops+=("$loop")
+reloop "$image" --partscan
 # Where the kernel reads no partition tables it is told of the partition.
 [ -b "${loop}p1" ] || addpart "$loop" 1 2048 102400
 if [ -b "${loop}p1" ]; then
@@ -288,7 +235,7 @@ if [ -b "${loop}p1" ]; then
 	check 'a partition that is not there is refused' no_stage 'has no partition 2' victim --format
 	spec victim ',"partition":1'
 	check 'stage a partition' stage victim --format
-	check_same 'it is that partition' "$FSGROUPFS_ROOT/var/lib/fsgroupfs/volumes/victim/device" \
+	check_same 'it is that partition' "$volumes/victim/device" \
 		"$(mounts_of "${loop}p1")"
 	check 'unstage' ctl unstage victim
 	spec victim
@@ -300,10 +247,8 @@ fi
 
 # ---- a local volume on a device ----
 
-losetup -d "$loop"
 blank
-loop=$(losetup --find --show "$image")
-loops+=("$loop")
+reloop "$image"
 check 'local: an empty device is never formatted' refuses 1 'holds no file system' \
 	mount --plugin local --source "$loop" --target "$pod" --volume-id l1
 check_same 'local: nothing is written to it' 0 "$(stat -c %b "$image")"
@@ -329,38 +274,6 @@ check 'read-only: unstage' ctl unstage victim
 check 'read-only: not formatted either' eval \
 	'blank; losetup -d "$loop"; losetup "$loop" "$image"; no_stage "the volume is read-only" victim --format'
 spec victim
-
-# ---- mkfs interrupted ----
-
-cp "$(readlink -f "$(command -v mkfs.ext4)")" "$scratch/mke2fs"
-cat >"$scratch/mkfs.wrapper" <<-EOF
-	#!/bin/bash
-	[ ! -e "$scratch/before" ] || { kill -9 \$(cat "$scratch/before"); exec sleep 100; }
-	(exec -a mkfs.ext4 "$scratch/mke2fs" "\$@")
-	[ ! -e "$scratch/after" ] || { kill -9 \$(cat "$scratch/after"); exec sleep 100; }
-EOF
-chmod 755 "$scratch/mkfs.wrapper"
-mount --bind "$scratch/mkfs.wrapper" "$(readlink -f "$(command -v mkfs.ext4)")"
-for when in before after; do
-	losetup -d "$loop" && blank && losetup "$loop" "$image"
-	ctl list >/dev/null
-	daemon_pid >"$scratch/$when"
-	# The client asks the next daemon again, which refuses.
-	check "killed $when mkfs: the next daemon does not repeat it" \
-		no_stage 'mkfs.ext4 of' victim --format
-	rm "$scratch/$when"
-	before=$(sum_of "$image")
-	check "killed $when mkfs: that is reported" eval 'field_of victim .reason | grep -q "mkfs.ext4.*interrupted"'
-	check_same "killed $when mkfs: its state" failed "$(state_of victim)"
-	check "killed $when mkfs: not repeated" no_stage 'was interrupted, and is not repeated' victim --format
-	check "killed $when mkfs: also without formatting" no_stage 'was interrupted, and is not repeated' victim
-	check_same "killed $when mkfs: the device is not touched" "$before" "$(sum_of "$image")"
-	check "killed $when mkfs: unstage" ctl unstage victim
-	check "killed $when mkfs: stage as if nothing had been" stage victim --format
-	check "killed $when mkfs: unstage again" ctl unstage victim
-	check "killed $when mkfs: the device is free" is_free "$loop"
-done
-umount "$(readlink -f "$(command -v mkfs.ext4)")"
 
 # ---- the machine restarts ----
 

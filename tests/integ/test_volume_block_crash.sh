@@ -1,0 +1,138 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Staging and unstaging a block device, cut off everywhere: the daemon is made to crash at every step (mountd/steps.h), and is
+# killed while mkfs runs; then status must work, and staging again or unstaging must finish; an interrupted mkfs is
+# reported and never repeated. Needs root, /dev/fuse and loop devices.
+set -euo pipefail
+# shellcheck source=tests/integ/lib_block.sh
+. "$(dirname "$0")/lib_block.sh"
+need_root
+need_fuse
+need_tools jq losetup mkfs.ext4 sha256sum unshare
+own_mounts "$0" "$@"
+start_block_test
+ctl list >/dev/null
+
+loop victim 64M
+image=$scratch/victim.img
+spec victim
+
+blank() {
+	losetup -d "$loop"
+	truncate -s 0 "$image"
+	truncate -s 64M "$image"
+	losetup "$loop" "$image"
+}
+
+# crash_at STEP COMMAND...: with a daemon that crashes there; and the next ones, which the client starts, too.
+crash_at() {
+	local step=$1 before
+
+	shift
+	kill_daemon KILL
+	before=$(daemons_started)
+	FSGROUPFS_CRASH_AT=$step "$@" 2>/dev/null || true
+	kill_daemon KILL
+	check "the daemon does crash at $step" test "$(daemons_started)" -gt $((before + 1))
+}
+
+daemons_started() {
+	grep -c 'op=start' "$FSGROUPFS_ROOT/var/lib/fsgroupfs/mountd.log" 2>/dev/null || true
+}
+
+# What is known after a crash: the command answers, and a state is one of a device.
+status_works() {
+	local status=0 state
+
+	state=$(state_of victim) || status=$?
+	case $status/$state in
+	4/ | 0/staged | 0/failed | 0/absent | 0/tearing-down) return ;;
+	esac
+	printf '#  status %s, state %s\n' "$status" "$state"
+	return 1
+}
+
+# What unstage leaves.
+is_given_back() {
+	same '' "$(mounts_of "$loop")" && is_free "$loop" && same '' "$(ls "$volumes")" &&
+		same '[]' "$(ctl list --json | jq -c .)"
+}
+
+# ---- stage ----
+
+mapfile -t steps < <("$helpers/steps" | grep '^stage[.]')
+steps+=(mount.plugin-bound stage.device-recorded:2 stage.device-recorded:3)
+for step in "${steps[@]}"; do
+	for next in stage unstage; do
+		blank
+		crash_at "$step" stage victim --format
+		check "crash at $step: status works" status_works
+		if [ "$step" = stage.device-recorded:2 ]; then
+			check "crash at $step: mkfs is not repeated" no_stage 'is not repeated' victim --format
+			check_same "crash at $step: its state" failed "$(state_of victim)"
+			check_same "crash at $step: and had not begun" 0 "$(stat -c %b "$image")"
+			check "crash at $step: unstage" ctl unstage victim
+		fi
+		if [ "$next" = stage ]; then
+			check "crash at $step: stage again" stage victim --format
+			check_same "crash at $step: mounted once" "$volumes/victim/device" "$(mounts_of "$loop")"
+			check_same "crash at $step: staged" staged "$(state_of victim)"
+		fi
+		check "crash at $step: unstage after $next" ctl unstage victim
+		check "crash at $step: the device is given back" is_given_back
+	done
+done
+
+# ---- unstage ----
+
+mapfile -t steps < <("$helpers/steps" | grep '^unstage[.]')
+blank
+for step in "${steps[@]}"; do
+	for next in unstage stage; do
+		check "before $step: stage" stage victim --format
+		crash_at "$step" ctl unstage victim
+		check "crash at $step: status works" status_works
+		if [ "$next" = stage ]; then
+			check "crash at $step: stage again" stage victim
+			check_same "crash at $step: staged" staged "$(state_of victim)"
+		fi
+		check "crash at $step: unstage after $next" ctl unstage victim
+		check "crash at $step: the device is given back" is_given_back
+	done
+done
+
+# ---- mkfs interrupted ----
+
+cp "$(readlink -f "$(command -v mkfs.ext4)")" "$scratch/mke2fs"
+cat >"$scratch/mkfs.wrapper" <<-EOF
+	#!/bin/bash
+	[ ! -e "$scratch/before" ] || { kill -9 \$(cat "$scratch/before"); exec sleep 100; }
+	(exec -a mkfs.ext4 "$scratch/mke2fs" "\$@")
+	[ ! -e "$scratch/after" ] || { kill -9 \$(cat "$scratch/after"); exec sleep 100; }
+EOF
+chmod 755 "$scratch/mkfs.wrapper"
+mount --bind "$scratch/mkfs.wrapper" "$(readlink -f "$(command -v mkfs.ext4)")"
+for when in before after; do
+	blank
+	ctl list >/dev/null
+	daemon_pid >"$scratch/$when"
+	# The client asks the next daemon again, which refuses.
+	check "killed $when mkfs: the next daemon does not repeat it" \
+		no_stage 'mkfs.ext4 of' victim --format
+	rm "$scratch/$when"
+	before=$(sum_of "$image")
+	check "killed $when mkfs: that is reported" eval 'field_of victim .reason | grep -q "mkfs.ext4.*interrupted"'
+	check_same "killed $when mkfs: its state" failed "$(state_of victim)"
+	check "killed $when mkfs: not repeated" no_stage 'was interrupted, and is not repeated' victim --format
+	check "killed $when mkfs: also without formatting" no_stage 'was interrupted, and is not repeated' victim
+	check_same "killed $when mkfs: the device is not touched" "$before" "$(sum_of "$image")"
+	check "killed $when mkfs: unstage" ctl unstage victim
+	check "killed $when mkfs: stage as if nothing had been" stage victim --format
+	check "killed $when mkfs: unstage again" ctl unstage victim
+	check "killed $when mkfs: the device is free" is_free "$loop"
+done
+umount "$(readlink -f "$(command -v mkfs.ext4)")"
+
+check 'nothing is left' nothing_mounted
+end_volume_test

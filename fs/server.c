@@ -15,6 +15,8 @@
 #include "fs/base/log.h"
 #include "fs/channel.h"
 #include "fs/overlay.h"
+#include "fs/pace.h"
+#include "fs/retry.h"
 #include "fs/recovery.h"
 #include "fs/sandbox.h"
 #include "fs/session.h"
@@ -26,6 +28,7 @@ static const int64_t SURVEY_EVERY_MS = 1000;
 
 struct server {
 	struct overlay ov;
+	struct retry retry;	   /* of a walk that left failures */
 	atomic_bool walk_finished; /* set by the walker, taken by the main thread */
 	bool is_successor;	   /* of a server that died */
 	bool wants_handoff;	   /* converged, nothing forbids it but users */
@@ -212,9 +215,11 @@ static void conclude(struct server *s)
 	char reason[256];
 
 	if (atomic_load(&h->failed) > 0) {
+		retry_schedule(&s->retry, h->failures, h->failure_count, pace_now_ns());
 		set_state(s, OVERLAY_CONVERGED, describe_failures(s, reason));
 		return;
 	}
+	retry_forget(&s->retry);
 	/* Nothing is pending any more; the marks stay until the finished run is on record. */
 	atomic_store(&h->run_over, 1);
 	if (o->run_id[0] == '\0' || atomic_load(&h->run_recorded)) {
@@ -268,6 +273,7 @@ static void handle_message(struct server *s, const struct channel_message *messa
 			converge_wake(s->ov.converger);
 		break;
 	case CHANNEL_CONVERGE:
+		retry_forget(&s->retry);
 		converge_now(s);
 		break;
 	case CHANNEL_FINISHED:
@@ -435,8 +441,10 @@ static void serve(struct server *s)
 	while (!session_has_ended(&s->ov)) {
 		struct channel_message message;
 
-		if (poll(fds, ARRAY_SIZE(fds), -1) < 0)
+		if (poll(fds, ARRAY_SIZE(fds), retry_timeout_ms(&s->retry, pace_now_ns())) < 0)
 			continue;
+		if (retry_take(&s->retry, pace_now_ns()))
+			converge_now(s);
 		if (fds[0].revents) {
 			uint64_t count;
 

@@ -13,6 +13,7 @@
 #   check_same TEXT WANTED GOT                two texts
 #   end_test                                  nothing must be left; the exit status
 #   make_volume TYPE NAME                     a file system of its own at $scratch/NAME: ext4 xfs btrfs tmpfs
+#   mount_again LOOP AT                       mounts what was shut down
 #   overlay NAME SOURCE TARGET OPTION...      mounts, with a control socket under that NAME
 #   keeper NAME send|get|wait ...             talks to it (tests/helpers/keeper_ctl.c)
 #   turns_native NAME [VERB]                  waits for its hand-off
@@ -210,6 +211,23 @@ make_volume() {
 	loops+=("$loop")
 	mount -t "$type" "$loop" "$at"
 	chmod 755 "$at"
+}
+
+# mount_again LOOP AT: after a file system was shut down. Until the last mount namespace that had it is gone its dead
+# superblock would be mounted once more, which has no event.
+mount_again() {
+	local try
+
+	umount "$2" || return
+	for try in {1..100}; do
+		if mount "$1" "$2" 2>/dev/null; then
+			touch "$2/.alive" 2>/dev/null && rm "$2/.alive" && return
+			umount "$2" || return
+		fi
+		sleep 0.05
+	done
+	printf '#  %s cannot be mounted again, %d times\n' "$2" "$try"
+	return 1
 }
 
 keeper() {

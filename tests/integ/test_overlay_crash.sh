@@ -138,8 +138,7 @@ crash() {
 		return "$status"
 	fi
 	if [ "$how" = power ]; then
-		umount "$volume"
-		mount "$loop" "$volume" || return 1
+		mount_again "$loop" "$volume" || return 1
 	fi
 	list "$lower" >"$scratch/before"
 	start_run "epoch=$epoch"

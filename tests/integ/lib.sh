@@ -63,10 +63,12 @@ own_mounts() {
 
 # Processes of this test that run the overlay, by the mark that they inherited.
 overlay_pids() {
-	local proc
+	local proc comm
 
 	for proc in /proc/[0-9]*; do
-		case $(cat "$proc/comm" 2>/dev/null || true) in
+		comm=
+		read -r comm <"$proc/comm" || true
+		case $comm in
 		fsgroupfs*)
 			if tr '\0' '\n' 2>/dev/null <"$proc/environ" |
 				grep -qxF "FSGROUPFS_TEST=$scratch"; then

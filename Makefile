@@ -179,6 +179,10 @@ demo: ## set up the machine, compile, show what it does
 	$(Q)+$(again) all
 	$(Q)BIN='$(abspath $(BIN))' scripts/demo
 
+.PHONY: test-large
+test-large: all $(HELPER_FILES) ## the walk of ten million files in one directory, and ten thousand deep (as root; 30 GB, half an hour)
+	$(Q)ENTRIES=10000000 DEPTH=10000 TEST_TIMEOUT=7200 $(run_tests) --integ test_overlay_large
+
 .PHONY: bench bench-converge
 bench: bench-converge ## all benchmarks (as root), results as JSON in build/bench
 bench-converge: all $(HELPER_FILES) $(BENCH_FILES) ## the walk against chown -R and chmod -R (FILES= ROUNDS= TYPES="ext4 xfs")

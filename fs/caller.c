@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/caller.h"
 
+#include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
@@ -30,6 +33,34 @@ void caller_enter(const struct caller *c, gid_t gid)
 void caller_leave(void)
 {
 	setfsuid(0);
+	setfsgid(0);
+}
+
+/* Raises or drops one of this thread's effective capabilities; what is not permitted stays dropped. */
+static int set_effective(int capability, bool on)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3];
+	struct __user_cap_data_struct *word = &data[CAP_TO_INDEX(capability)];
+
+	if (syscall(SYS_capget, &header, data) < 0)
+		return -errno;
+	if (on)
+		word->effective |= word->permitted & CAP_TO_MASK(capability);
+	else
+		word->effective &= ~(uint32_t)CAP_TO_MASK(capability);
+	return syscall(SYS_capset, &header, data) < 0 ? -errno : 0;
+}
+
+int caller_enter_stranger(gid_t gid)
+{
+	setfsgid(gid == 0 ? 1 : 0);
+	return set_effective(CAP_FSETID, false);
+}
+
+void caller_leave_stranger(void)
+{
+	(void)set_effective(CAP_FSETID, true);
 	setfsgid(0);
 }
 

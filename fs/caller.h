@@ -29,6 +29,14 @@ void caller_enter(const struct caller *c, gid_t gid);
 void caller_leave(void);
 
 /*
+ * caller_enter_stranger, caller_leave_stranger: this thread is root still, but outside group @gid and
+ * without CAP_FSETID, for calls in which the kernel looks at nothing else. 0 or -errno; to be left also
+ * after an error.
+ */
+int caller_enter_stranger(gid_t gid);
+void caller_leave_stranger(void);
+
+/*
  * caller_is_in_group: by gid or supplementary group, from the request or else from /proc/<pid>/status.
  * When that cannot be read the answer is no, which never leaves a set-ID bit where it must not be.
  */

@@ -93,8 +93,28 @@ bool ops_may_lose_set_ids(const struct stat *shown, mode_t lost, const struct ca
 	return !lost || caller->uid == shown->st_uid || caller_has_capability(caller, CAP_FOWNER);
 }
 
+/*
+ * An append-only or immutable file refuses chmod(2), but on most file systems not a chown(2) to nobody,
+ * which takes the bits as a write does: by whom it is called decides whether set-group-ID without
+ * group-execute is among them.
+ */
+static int drop_by_chown(int fd, const struct stat *real, mode_t drop)
+{
+	bool as_stranger = drop & S_ISGID && !(real->st_mode & S_IXGRP);
+	int r = 0;
+
+	if (as_stranger)
+		r = caller_enter_stranger(real->st_gid);
+	if (r == 0 &&
+	    fchownat(fd, "", (uid_t)-1, (gid_t)-1, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+		r = -errno;
+	if (as_stranger)
+		caller_leave_stranger();
+	return r;
+}
+
 int ops_drop_set_ids(struct overlay *ov, const struct node_info *node, int fd,
-		     const struct caller *caller, bool is_write)
+		     const struct caller *caller, enum drop_reason reason)
 {
 	char path[TREE_FD_PATH_MAX];
 	struct stat real, shown;
@@ -107,15 +127,11 @@ int ops_drop_set_ids(struct overlay *ov, const struct node_info *node, int fd,
 		shown = real;
 		run_show(&ov->run, node, fd, &shown);
 		drop = ops_lost_set_ids(&shown, caller);
-		if (!is_write && !ops_may_lose_set_ids(&shown, drop, caller))
+		if (reason == DROP_CHOWN && !ops_may_lose_set_ids(&shown, drop, caller))
 			r = -EPERM;
 		else if (drop && chmod(tree_fd_path(fd, path), real.st_mode & 07777 & ~drop) < 0)
-			r = -errno;
-		/* An append-only file refuses chmod(2), but not a chown(2) to nobody, which takes them too. */
-		if (r == -EPERM && (is_write || ops_may_lose_set_ids(&shown, drop, caller)) &&
-		    fchownat(fd, "", (uid_t)-1, (gid_t)-1, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) ==
-			    0)
-			r = 0;
+			r = errno == EPERM && reason != DROP_SIZE ? drop_by_chown(fd, &real, drop) :
+								    -errno;
 	}
 	node_unlock(ov->nodes, node->ino);
 	return r;

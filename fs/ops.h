@@ -103,10 +103,13 @@ bool ops_may_lose_set_ids(const struct stat *shown, mode_t lost, const struct ca
  * ops_drop_set_ids: what a write does to set-ID bits (FUSE_HANDLE_KILLPRIV_V2 leaves it to us): set-user-ID goes,
  * set-group-ID goes if the group may execute or the caller is not in the group as shown. Only for
  * regular files. Locks the inode.
- * @is_write: a write, which whoever has the file open may do; else a chown(-1, -1), where taking bits is
- *            for the owner and CAP_FOWNER: -EPERM
+ *
+ * DROP_CHOWN: chown(-1, -1): taking bits is for the owner and CAP_FOWNER: else -EPERM.
+ * DROP_WRITE: a write, which whoever has the file open may do, also one that is append-only by now.
+ * DROP_SIZE: a truncation: -EPERM where the file refuses it.
  */
+enum drop_reason { DROP_CHOWN, DROP_WRITE, DROP_SIZE };
 int ops_drop_set_ids(struct overlay *ov, const struct node_info *node, int fd,
-		     const struct caller *caller, bool is_write);
+		     const struct caller *caller, enum drop_reason reason);
 
 #endif

@@ -80,7 +80,8 @@ void ops_statx(fuse_req_t req, fuse_ino_t ino, int flags, int mask, struct fuse_
 static int set_nothing(struct overlay *ov, const struct node_info *node, int fd,
 		       const struct caller *caller)
 {
-	int r = ops_drop_set_ids(ov, node, fd, caller, node->flags & NODE_WRITER);
+	int r = ops_drop_set_ids(ov, node, fd, caller,
+				 node->flags & NODE_WRITER ? DROP_WRITE : DROP_CHOWN);
 
 	if (r < 0)
 		return r;
@@ -220,7 +221,7 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 		r = set_ownership(ov, &node, fd, attr, to_set, &caller);
 	if (r == 0 && to_set & FUSE_SET_ATTR_SIZE) {
 		if (to_set & KILL)
-			r = ops_drop_set_ids(ov, &node, fd, &caller, true);
+			r = ops_drop_set_ids(ov, &node, fd, &caller, DROP_SIZE);
 		if (r == 0)
 			r = set_size(fd, &st, attr->st_size, fi != NULL);
 	}

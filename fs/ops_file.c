@@ -45,7 +45,7 @@ static int truncate_opened(struct overlay *ov, const struct node_info *node, int
 			return -EPERM;
 	}
 	if (fi->kill_suidgid)
-		r = ops_drop_set_ids(ov, node, fd, caller, true);
+		r = ops_drop_set_ids(ov, node, fd, caller, DROP_SIZE);
 	if (r == 0 && (fi->flags & O_ACCMODE) != O_WRONLY && (fi->flags & O_ACCMODE) != O_RDWR) {
 		r = tree_reopen(fd, st->st_mode, O_WRONLY, &writable);
 		file = writable;
@@ -165,7 +165,7 @@ void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, of
 		ops_caller(req, &caller);
 		r = node_open(ov->nodes, ino, &fd, &node);
 		if (r == 0)
-			r = ops_drop_set_ids(ov, &node, fd, &caller, true);
+			r = ops_drop_set_ids(ov, &node, fd, &caller, DROP_WRITE);
 	}
 	while (r == 0 && done < size) {
 		ssize_t n = pwrite(file, data + done, size - done, offset + (off_t)done);

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/xattr.h>
+#include <unistd.h>
 
 #include "fs/base/cleanup.h"
 #include "fs/ledger.h"
@@ -149,9 +151,12 @@ static bool takes_sgid(struct overlay *ov, fuse_req_t req, const struct node_inf
 /*
  * The call itself. To create what is there and to remove what is not would fail when it comes again: where
  * the first look allowed the call, and now it is there, or gone, a dead server had made it.
+ *
+ * @is_kill: perhaps nobody's call, but the kernel's, which takes capabilities from a file that is written
+ * to. On an append-only file it may; we may only by a chown(2) to nobody, which does the same.
  */
 static int call(const char *path, const char *name, const char *value, size_t size, int flags,
-		bool remove)
+		bool remove, bool is_kill)
 {
 	bool is_once = remove || flags & XATTR_CREATE;
 	bool is_there = is_once && getxattr(path, name, NULL, 0) >= 0;
@@ -163,11 +168,18 @@ static int call(const char *path, const char *name, const char *value, size_t si
 		ledger_start(0, 0, 0, 0);
 	r = remove ? removexattr(path, name) : setxattr(path, name, value, size, flags);
 	r = r < 0 ? -errno : 0;
+	if (r == -EPERM && is_kill)
+		r = fchownat(AT_FDCWD, path, (uid_t)-1, (gid_t)-1, 0) < 0 ? -errno : 0;
 	if (r < 0)
 		ledger_failed();
 	else
 		ledger_done();
 	return r;
+}
+
+static bool is_killing(const struct node_info *node, const char *name, bool remove)
+{
+	return remove && node->flags & NODE_WRITER && strcmp(name, "security.capability") == 0;
 }
 
 /*
@@ -200,7 +212,7 @@ static int change(fuse_req_t req, fuse_ino_t ino, const char *name, const char *
 	if (r == 0 && is_acl && (!remove || takes_bit || getxattr(path, name, NULL, 0) >= 0))
 		r = run_settle_changed(&ov->run, &node, fd, &st);
 	if (r == 0)
-		r = call(path, name, value, size, flags, remove);
+		r = call(path, name, value, size, flags, remove, is_killing(&node, name, remove));
 	if (r == 0 && takes_bit && tree_stat(fd, &st) == 0 && st.st_mode & S_ISGID &&
 	    chmod(path, st.st_mode & 07777 & ~(mode_t)S_ISGID) < 0)
 		r = -errno;

@@ -73,7 +73,7 @@ static const int allowed_calls[] = {
 	SCMP_SYS(copy_file_range), 452 /* fchmodat2, newer than libseccomp 2.5 */,
 	465 /* listxattrat */,
 	/* the caller's identity */
-	SCMP_SYS(setfsuid), SCMP_SYS(setfsgid), SCMP_SYS(umask),
+	SCMP_SYS(setfsuid), SCMP_SYS(setfsgid), SCMP_SYS(umask), SCMP_SYS(capget), SCMP_SYS(capset),
 	/* memory, threads, time, the end */
 	SCMP_SYS(mmap), SCMP_SYS(munmap), SCMP_SYS(mremap), SCMP_SYS(mprotect), SCMP_SYS(madvise),
 	SCMP_SYS(brk), SCMP_SYS(futex), SCMP_SYS(set_robust_list), SCMP_SYS(rseq),

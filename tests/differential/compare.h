@@ -28,6 +28,8 @@
  *   writing and is chowned to nobody (-1, -1): both are the same empty SETATTR
  *   capabilities of a file with set-ID bits when a chown(2) without CAP_FOWNER fails: the kernel removes
  *   them before it asks
+ *   chown(2) of an append-only or immutable file with capabilities: the kernel has us remove them as a
+ *   user would, who may not
  *   what inotify calls a nameless (O_TMPFILE) file: "/" in FUSE, "#" and its inode number elsewhere
  *   ftruncate and copy_file_range to a file that became immutable or append-only after it was opened: in
  *   passthrough the server has no descriptor from before
@@ -35,8 +37,9 @@
  *   read(2) of no bytes: tmpfs changes the access time
  *   writes by direct I/O that the lower file system refuses as not aligned: set-ID bits and capabilities
  *   go before
- *   an fallocate that the lower file system has not got, and a hole behind the end, which is none:
- *   set-ID bits go before it is asked
+ *   an fallocate that the lower file system has not got, or refuses of a file that became immutable or
+ *   append-only after it was opened, and a hole behind the end, which is none: set-ID bits and capabilities
+ *   go before it is asked; so they do before a copy_file_range from a file that is open for direct I/O
  *
  * Deliberate deviations (README): file capabilities survive (eager.c puts them back); while files are
  * being converged (a file that is moved: at once), a ctime that changed on the overlay's side alone is

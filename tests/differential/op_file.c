@@ -301,16 +301,33 @@ static void generate_fallocate(struct generator *g, struct step *s)
 		s->flags &= ~FALLOC_FL_ZERO_RANGE;
 }
 
-static int64_t run_fallocate(struct hands *h, const struct step *s, struct result *r)
+/* What an operation that changes a file takes from it before the lower file system may refuse it. */
+static bool has_privileges(int fd, off_t *ret_size)
 {
 	struct stat st;
 
+	if (fstat(fd, &st) < 0)
+		return false;
+	*ret_size = st.st_size;
+	return st.st_mode & (S_ISUID | S_ISGID) ||
+	       fgetxattr(fd, "security.capability", NULL, 0) > 0;
+}
+
+static int64_t run_fallocate(struct hands *h, const struct step *s, struct result *r)
+{
+	int fd = slot_fd(h, s->slot), flags = 0;
+	off_t size = 0;
+
 	(void)r;
-	if (has_both_privileges(slot_fd(h, s->slot)))
+	if (has_both_privileges(fd))
 		return 0;
-	if (s->flags & FALLOC_FL_PUNCH_HOLE && fstat(slot_fd(h, s->slot), &st) == 0 &&
-	    st.st_mode & (S_ISUID | S_ISGID) && s->offset >= st.st_size)
-		return 0;
+	if (has_privileges(fd, &size)) {
+		if (s->flags & FALLOC_FL_PUNCH_HOLE && s->offset >= size)
+			return 0;
+		if (ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0 &&
+		    flags & (FS_APPEND_FL | FS_IMMUTABLE_FL))
+			return 0;
+	}
 	return fallocate(slot_fd(h, s->slot), s->flags, s->offset, s->length);
 }
 
@@ -323,7 +340,7 @@ static void generate_copy_range(struct generator *g, struct step *s)
 
 static int64_t run_copy_range(struct hands *h, const struct step *s, struct result *r)
 {
-	off_t in = s->offset, out = s->b;
+	off_t in = s->offset, out = s->b, size = 0;
 	int flags = 0;
 	int64_t n;
 
@@ -331,6 +348,9 @@ static int64_t run_copy_range(struct hands *h, const struct step *s, struct resu
 	    flags & (FS_APPEND_FL | FS_IMMUTABLE_FL))
 		return 0;
 	if (has_both_privileges(slot_fd(h, s->slot2)))
+		return 0;
+	if (fcntl(slot_fd(h, s->slot), F_GETFL) & O_DIRECT &&
+	    has_privileges(slot_fd(h, s->slot2), &size))
 		return 0;
 	n = copy_file_range(slot_fd(h, s->slot), &in, slot_fd(h, s->slot2), &out, (size_t)s->length,
 			    0);

@@ -130,7 +130,10 @@ static void note_opened(struct scene *sc, const struct step *s, const struct res
 		sc->written[sc->written_count++] = a->after.ino;
 }
 
-/* Set-ID bits and capabilities, of what a chown(2) names; relative: perhaps. */
+/*
+ * Capabilities, and set-ID bits or a flag that forbids to change them, of what a chown(2) names; relative:
+ * perhaps.
+ */
 static bool has_both_privileges(const struct scene *sc, const struct step *s)
 {
 	AUTO_FD int fd = -1;
@@ -144,8 +147,9 @@ static bool has_both_privileges(const struct scene *sc, const struct step *s)
 	fd = openat(sc->roots[SIDE_EAGER], s->path,
 		    O_PATH | O_CLOEXEC | (s->flags & AT_SYMLINK_NOFOLLOW ? O_NOFOLLOW : 0));
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return fd >= 0 && fstat(fd, &st) == 0 && st.st_mode & (S_ISUID | S_ISGID) &&
-	       getxattr(path, "security.capability", NULL, 0) > 0;
+	return fd >= 0 && fstat(fd, &st) == 0 &&
+	       getxattr(path, "security.capability", NULL, 0) > 0 &&
+	       (st.st_mode & (S_ISUID | S_ISGID) || has_flags(sc->roots[SIDE_EAGER], s->path));
 }
 
 static bool is_ambiguous_chown(const struct scene *sc, const struct step *s)

@@ -48,6 +48,9 @@
 
 #include "tests/differential/step.h"
 
+/* In the kind of a difference in whether mtime and ctime, set by one step, are equal. */
+#define DIFFERENCE_APART "mtime = ctime"
+
 struct difference {
 	bool is_found;
 	unsigned at;   /* index of the step */

@@ -20,14 +20,19 @@ mkdir "$pod"
 touch "$reached"
 make_files "$data" 30
 echo '{"name": "m", "emptyDir": {"medium": "Memory", "sizeLimit": "4Mi"}}' >"$scratch/memory.json"
-cat >"$scratch/objects.json" <<'END'
+cat >"$scratch/objects.json" <<END
 {"kind": "List", "items": [
 	{"kind": "Secret", "metadata": {"name": "s", "namespace": "default"}, "data": {"key": "b25l"}},
-	{"kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}, "data": {"key": "one"}}]}
+	{"kind": "ConfigMap", "metadata": {"name": "c", "namespace": "default"}, "data": {"key": "one"}},
+	{"kind": "PersistentVolumeClaim", "metadata": {"name": "claim", "namespace": "default", "uid": "u"},
+		"spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}},
+	{"kind": "PersistentVolume", "metadata": {"name": "pv"}, "spec": {"local": {"path": "$data"},
+		"claimRef": {"name": "claim", "namespace": "default", "uid": "u"}}}]}
 END
 sed 's/b25l/dHdv/; s/"one"/"two"/' "$scratch/objects.json" >"$scratch/changed.json"
 echo '{"name": "s", "secret": {"secretName": "s"}}' >"$scratch/secret.json"
 echo '{"name": "c", "configMap": {"name": "c"}}' >"$scratch/config.json"
+echo '{"name": "d", "persistentVolumeClaim": {"claimName": "claim"}}' >"$scratch/claim.json"
 mapfile -t mount_steps < <("$helpers/steps" | grep '^mount\.' | grep -v wrapped)
 mapfile -t wrapped_steps < <("$helpers/steps" | grep '^mount\.wrapped')
 mapfile -t unmount_steps < <("$helpers/steps" | grep '^unmount\.')
@@ -39,6 +44,7 @@ declare -A arguments=(
 	[hostPath]="--plugin hostPath --source $data"
 	[secret]="--spec $scratch/secret.json --objects $scratch/objects.json"
 	[configMap]="--spec $scratch/config.json --objects $scratch/objects.json"
+	[claim]="--spec $scratch/claim.json --objects $scratch/objects.json"
 )
 
 mount_kind() {
@@ -74,7 +80,7 @@ status_works() {
 # Set up and usable, with what it should hold.
 is_usable() {
 	case $1 in
-	local) ctl wait v --for converged --timeout 20 && is_right "$pod" ;;
+	local | claim) ctl wait v --for converged --timeout 20 && is_right "$pod" ;;
 	hostPath) same 30 "$(find "$pod" -type f | wc -l)" ;;
 	memory) ctl wait v --for native --timeout 20 && same tmpfs "$(stat -fc %T "$pod")" && touch "$pod/new" ;;
 	secret | configMap) same "one 0:$GROUP:2777" "$(cat "$pod/key") $(attributes "$pod")" ;;
@@ -124,6 +130,7 @@ try_steps local "${mount_steps[@]}"
 # What differs from those: no strategy; volumes within volumes, in memory and on disk.
 try_steps hostPath mount.set-up mount.done mount.target-mounted
 try_steps secret "${mount_steps[@]}" "${wrapped_steps[@]}"
+try_steps claim mount.plugin-bound mount.done mount.overlay-started "${wrapped_steps[@]}"
 try_steps configMap mount.done "${wrapped_steps[@]}"
 try_step secret mount.set-up unmount.wrapped-torn-down
 

@@ -367,7 +367,11 @@ static enum proto_exit apply(struct updating *u, bool run_is_due)
 {
 	const struct volume_plugin *plugin = plugin_find(u->old->plugin);
 
-	if (!run_is_due)
+	if (!volume_state_is_live(u->old->state))
+		snprintf(u->answer->note, sizeof(u->answer->note),
+			 "the volume is %s: this is for its next mount",
+			 volume_state_name(u->old->state));
+	if (!run_is_due || !volume_state_is_live(u->old->state))
 		return update_record(u);
 	if (plugin && plugin->attributes.is_read_only && u->old->state == VOLUME_NATIVE)
 		return update_owned_tree(u);
@@ -379,7 +383,8 @@ static enum proto_exit update_locked(struct updating *u)
 	bool run_is_due = false;
 	json_t *changed;
 
-	if (!volume_state_is_live(u->old->state))
+	/* What is known and not here may be changed: an update that was cut off has left it so. */
+	if (u->old->state == VOLUME_TEARING_DOWN || u->old->state == VOLUME_STAGED)
 		return volume_not_live(u->old, u->answer);
 	if (check_request(u) != EXIT_OK || check_rules(u) != EXIT_OK || fill_new(u) != EXIT_OK)
 		return u->answer->exit;

@@ -108,14 +108,22 @@ check 'usage' refuses 2 'missing' update --fsgroup 1
 
 # ---- cut off, and a failure in the middle ----
 
-kill_daemon KILL
-FSGROUPFS_CRASH_AT=update.recorded ctl update v --fsgroup "$SECOND" || true
-kill_daemon KILL
-check 'status after a crash' ctl status v
-check 'what is wanted is on record: a mount finishes it' ctl mount --spec <(pv "$data" 2Gi; cat "$scratch/pv.json") \
-	--target "$pod" --fsgroup "$SECOND" --policy Always --volume-id v
+pv "$data" 2Gi
+gid=$SECOND
+for step in unmount.detached unmount.ended update.recorded mount.recorded mount.set-up mount.done mount.overlay-started \
+	mount.presented; do
+	kill_daemon KILL
+	FSGROUPFS_CRASH_AT=$step ctl update v --fsgroup "$gid" >"$scratch/stdout" || true
+	kill_daemon KILL
+	check "status after a crash at $step" ctl status v
+	check 'the update again' ctl update v --fsgroup "$gid"
+	check 'a mount finishes it' ctl mount --spec "$scratch/pv.json" --target "$pod" --fsgroup "$gid" --volume-id v
+	check 'native' ctl wait v --for native --timeout 30
+	check 'all files have it' of_group "$data" "$gid"
+	gid=$((GROUP + SECOND - gid))
+done
+check 'the last' ctl update v --fsgroup "$SECOND"
 check 'native' ctl wait v --for native --timeout 30
-check 'all files have it' of_group "$data" "$SECOND"
 check 'a second volume of the same tree' ctl mount --plugin local --source "$data" --target "$other" \
 	--fsgroup "$SECOND" --handoff no --volume-id w
 check 'a conflict between the two is refused' refuses 1 'as it was' update v --fsgroup "$GROUP"
@@ -139,6 +147,20 @@ check_same 'is virtual' virtual "$(state_of h)"
 check 'nothing was written' of_group "$data" "$SECOND"
 check 'unmount' ctl unmount h
 check 'nothing is left' nothing_mounted
+
+# ---- a volume that is not there ----
+
+check 'local' ctl mount --plugin local --source "$data" --target "$pod" --fsgroup "$GROUP" --volume-id n
+check 'native' ctl wait n --for native --timeout 20
+umount "$pod"
+kill_daemon KILL
+check_same 'is absent' absent "$(state_of n)"
+check 'is changed for its next mount' updates 'changed: fsGroup' n --fsgroup "$SECOND"
+check_same 'and stays absent' "absent $SECOND" "$(field_of n '"\(.state) \(.fsGroup)"')"
+check 'which it is' ctl mount --plugin local --source "$data" --target "$pod" --fsgroup "$SECOND" --volume-id n
+check 'native' ctl wait n --for native --timeout 20
+check 'all files have it' of_group "$data" "$SECOND"
+check 'unmount' ctl unmount n
 
 # ---- what becomes of the fsGroup is in the answer ----
 

@@ -60,7 +60,7 @@ static const struct {
 	{ "policy", policy_differs },
 	{ "excludes", excludes_differ },
 	{ "convergeRate", rate_differs },
-	{ "spec", spec_differs }, /* of the same source */
+	{ "spec", spec_differs }, /* of the same source, or of a plugin that refreshes */
 	/* Never: */
 	{ "plugin", NULL },
 	{ "source", NULL },
@@ -103,7 +103,7 @@ static bool replace(char **io_text, char *text)
 	return true;
 }
 
-/* The identity of the source in the new record's spec, asked of the plugin, which checks it too. */
+/* The plugin's word on the spec's source, and its identity. */
 static enum proto_exit check_spec(struct updating *u, const struct spec *spec)
 {
 	AUTO(volume_work) *work = NULL;
@@ -122,10 +122,12 @@ static enum proto_exit check_spec(struct updating *u, const struct spec *spec)
 	identity = work->plugin->identity(&work->building.b);
 	if (!identity)
 		return no_memory(u->answer);
-	if (strcmp(identity, u->old->source_identity) != 0)
+	/* What is refreshed may come from elsewhere with the next refresh. */
+	if (strcmp(identity, u->old->source_identity) != 0 && !work->plugin->attributes.refreshable)
 		return answer_fail(
 			u->answer, EXIT_FAILED,
 			"the spec is of another source, which cannot change while the volume is mounted");
+	replace(&u->new->source_identity, take_ptr(&identity));
 	return EXIT_OK;
 }
 
@@ -243,10 +245,13 @@ static int record_new(struct updating *u)
 		free(now->policy);
 		free(now->excludes);
 		free(now->source);
+		free(now->source_identity);
 		now->policy = strdup(u->new->policy);
 		now->excludes = strdup(u->new->excludes);
 		now->source = strdup(u->new->source);
-		r = now->policy && now->excludes && now->source ? 0 : -ENOMEM;
+		now->source_identity = strdup(u->new->source_identity);
+		r = now->policy && now->excludes && now->source && now->source_identity ? 0 :
+											  -ENOMEM;
 	}
 	if (r == 0)
 		r = store_volume_update(u->m->store, now);

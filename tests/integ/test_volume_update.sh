@@ -148,6 +148,22 @@ check 'nothing was written' of_group "$data" "$SECOND"
 check 'unmount' ctl unmount h
 check 'nothing is left' nothing_mounted
 
+echo '{"kind": "Secret", "metadata": {"name": "s"}, "stringData": {"key": "one", "more": "two"}}' >"$scratch/objects.json"
+secret() {
+	echo '{"secret": {"secretName": "s", "items": [{"key": "'"$1"'", "path": "file"}]}}' >"$scratch/secret.json"
+}
+secret key
+check 'secret' ctl mount --spec "$scratch/secret.json" --objects "$scratch/objects.json" --target "$pod" \
+	--fsgroup "$GROUP" --volume-id s
+check_same 'shows its item' one "$(cat "$pod/file")"
+secret more
+check 'other items' updates 'changed: spec' s --spec "$scratch/secret.json"
+check_same 'come with the next refresh' 'changed two' \
+	"$(ctl refresh s --objects "$scratch/objects.json") $(cat "$pod/file")"
+check 'a mount of them is the same volume' ctl mount --spec "$scratch/secret.json" --objects "$scratch/objects.json" \
+	--target "$pod" --fsgroup "$GROUP" --volume-id s
+check 'unmount' ctl unmount s
+
 # ---- a volume that is not there ----
 
 check 'local' ctl mount --plugin local --source "$data" --target "$pod" --fsgroup "$GROUP" --volume-id n

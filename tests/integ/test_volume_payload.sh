@@ -116,6 +116,19 @@ chmod 666 "$inner/..data/pass"
 check_same 'a drifted mode' changed "$(ctl refresh s --objects "$objects" --pod ns/p)"
 check_same 'is repaired' "0:$GROUP:440" "$(attributes "$pod/..data/pass")"
 
+# ---- another group, while it is mounted ----
+
+check 'another fsGroup' ctl update s --fsgroup 5353
+check_same 'is that of every entry' '' "$(find "$pod" ! -gid 5353)"
+check_same 'the values stay' "bob $canary" "$(<"$pod/user") $(<"$pod/pass")"
+check_same 'refresh of the same' unchanged "$(ctl refresh s --objects "$objects" --pod ns/p)"
+check 'mounting again with it is harmless' mount_secret --fsgroup 5353
+check 'refused: mounting again with the old one' refuses 1 fsgroup mount --spec "$spec" --objects "$objects" --pod ns/p \
+	--target "$pod" --volume-id s --fsgroup "$GROUP"
+check 'the old fsGroup again' ctl update s --fsgroup "$GROUP"
+check_same 'is that of every entry' '' "$(find "$pod" ! -gid "$GROUP")"
+check 'no canary after updates' no_canary
+
 # ---- errors: the old payload stays, and none says what was in it ----
 
 keeps() {

@@ -15,6 +15,10 @@ start_volume_test
 pod=$scratch/pod objects=$scratch/objects spec=$scratch/spec.json
 mkdir "$pod" "$objects"
 
+# The log with all that it can say.
+mkdir -p "$FSGROUPFS_ROOT/etc/fsgroupfs"
+printf '[log]\nlevel = debug\n' >"$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.conf"
+
 # No command line of ours may have the canary either: builtins write it, and grep reads it from a file.
 canary=CANARY-0f3b6b1d-is-secret
 printf '%s\n' "$canary" >"$scratch/patterns"

@@ -15,6 +15,7 @@
 #include <sys/syscall.h>
 #include <time.h>
 
+#include "fs/base/io.h"
 #include "fs/base/log.h"
 #include "fs/base/parse.h"
 #include "fs/ownership/apply.h"
@@ -260,21 +261,6 @@ static int own(struct writing *x, int fd, const struct payload_entry *entry)
 	return 0;
 }
 
-static int write_all(int fd, const unsigned char *bytes, size_t len)
-{
-	while (len > 0) {
-		ssize_t n = write(fd, bytes, len);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		bytes += n;
-		len -= (size_t)n;
-	}
-	return 0;
-}
-
 static int write_file(struct writing *x, int stamp_fd, const struct payload_entry *entry)
 {
 	AUTO_FD int fd = -1;
@@ -285,7 +271,7 @@ static int write_file(struct writing *x, int stamp_fd, const struct payload_entr
 	if (r < 0)
 		return r;
 	step(x);
-	r = write_all(fd, entry->bytes, entry->len);
+	r = io_write_all(fd, entry->bytes, entry->len);
 	return r < 0 ? r : own(x, fd, entry);
 }
 

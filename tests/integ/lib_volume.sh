@@ -9,6 +9,9 @@
 #   state_of ID, field_of ID JQ-PATH
 #   daemon_pid            of the daemon, empty when there is none
 #   kill_daemon SIGNAL    and waits for its end
+#   crash_at STEP COMMAND...   with a daemon that crashes at that step (mountd/steps.h), and each that is started after
+#                         it; steps that were come to are noted in $scratch/reached
+#   unreached STEP...     those that never were
 #   make_files DIR COUNT  a tree of small files, mode 0640, group 0
 #   nothing_mounted       no mount of ours, no keeper, no volume
 #   end_volume_test       unmounts all, ends the daemon, end_test
@@ -73,6 +76,27 @@ kill_daemon() {
 		kill "-$1" "$pid" 2>/dev/null || true
 		timeout 20 tail -s 0.02 --pid="$pid" -f /dev/null
 	done
+}
+
+daemons_started() {
+	grep -c 'op=start' "$FSGROUPFS_ROOT/var/lib/fsgroupfs/mountd.log" 2>/dev/null || true
+}
+
+crash_at() {
+	local step=$1 before
+
+	shift
+	kill_daemon KILL
+	before=$(daemons_started)
+	FSGROUPFS_CRASH_AT=$step "$@" || true
+	kill_daemon KILL
+	if [ "$(daemons_started)" -gt "$((${before:-0} + 1))" ]; then
+		printf '%s\n' "$step" >>"$scratch/reached"
+	fi
+}
+
+unreached() {
+	printf '%s\n' "$@" | grep -vxFf "$scratch/reached" | paste -sd ' ' || true
 }
 
 make_files() {

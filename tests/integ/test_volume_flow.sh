@@ -14,10 +14,8 @@ need_tools jq
 own_mounts "$0" "$@"
 start_volume_test
 
-pod=$scratch/pod data=$scratch/data reached=$scratch/reached
-log=$FSGROUPFS_ROOT/var/lib/fsgroupfs/mountd.log
+pod=$scratch/pod data=$scratch/data
 mkdir "$pod"
-touch "$reached"
 make_files "$data" 30
 echo '{"name": "m", "emptyDir": {"medium": "Memory", "sizeLimit": "4Mi"}}' >"$scratch/memory.json"
 cat >"$scratch/objects.json" <<END
@@ -50,24 +48,6 @@ declare -A arguments=(
 mount_kind() {
 	# shellcheck disable=SC2086
 	ctl mount ${arguments[$1]} --target "$pod" --fsgroup "$GROUP" --volume-id v
-}
-
-daemons_started() {
-	grep -c 'op=start' "$log" 2>/dev/null || true
-}
-
-# crash_at STEP COMMAND...: with a daemon that crashes there, and each that is started after it.
-crash_at() {
-	local step=$1 before
-
-	shift
-	kill_daemon KILL
-	before=$(daemons_started)
-	FSGROUPFS_CRASH_AT=$step "$@" || true
-	kill_daemon KILL
-	if [ "$(daemons_started)" -gt "$((${before:-0} + 1))" ]; then
-		printf '%s\n' "$step" >>"$reached"
-	fi
 }
 
 status_works() {
@@ -196,7 +176,7 @@ complaint() {
 }
 check 'a step that is none is refused' grep -q 'is no step' <(complaint nonsense)
 check 'so is a count that is none' grep -q 'is no step' <(complaint mount.done:0)
-unreached=$("$helpers/steps" | grep -v '^update' | grep -vxFf "$reached" | tr '\n' ' ' || true)
-check 'every step was reached' same '' "$unreached"
+mapfile -t steps < <("$helpers/steps" | grep -v '^update')
+check_same 'every step was reached' '' "$(unreached "${steps[@]}")"
 
 end_volume_test

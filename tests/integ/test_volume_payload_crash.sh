@@ -35,22 +35,6 @@ refresh() {
 	ctl refresh v --objects "$scratch/objects.json"
 }
 
-daemons_started() {
-	grep -c 'op=start' "$state/mountd.log" 2>/dev/null || true
-}
-
-# crash_at STEP COMMAND...: with a daemon that crashes there, and each that is started after it.
-crash_at() {
-	local step=$1 before
-
-	shift
-	kill_daemon KILL
-	before=$(daemons_started)
-	FSGROUPFS_CRASH_AT=$step "$@" >/dev/null || true
-	kill_daemon KILL
-	[ "$(daemons_started)" -le "$((${before:-0} + 1))" ] || printf '%s\n' "$step" >>"$scratch/reached"
-}
-
 shows() {
 	same "$1 $1" "$(<"$pod/a") $(<"$pod/b")" && same '' "$(find "$pod" ! -gid "$GROUP")" &&
 		same 1 "$(find "$pod" -maxdepth 1 -type d -name '..2*' | wc -l)"
@@ -98,14 +82,14 @@ for kind in secret configMap; do
 		check "$kind: nothing is left" is_gone
 		[ "$kind" = configMap ] || check "$kind: no canary" no_canary
 	done
-	crash_at mount.set_up mount_kind "$kind"
+	crash_at mount.set-up mount_kind "$kind"
 	check "$kind: what was cut off can be unmounted" ctl unmount v
 	check "$kind: nothing is left" is_gone
 
 	mount_kind "$kind"
 	for step in "${refresh_steps[@]}"; do
 		give new
-		crash_at "$step" refresh
+		crash_at "$step" refresh >"$scratch/stdout"
 		check "$kind: after a crash at $step the old or the new is seen" shows_one_of old new
 		check "$kind: the next refresh finishes" same 0 "$(refresh >/dev/null && echo $?)"
 		check "$kind: it shows the new" shows new
@@ -115,9 +99,7 @@ for kind in secret configMap; do
 	check "$kind: unmount" ctl unmount v
 done
 
-unreached=$(printf '%s\n' "${mount_steps[@]}" "${unmount_steps[@]}" "${refresh_steps[@]}" |
-	grep -vxFf "$scratch/reached" | tr '\n' ' ' || true)
-check_same 'every step was reached' '' "$unreached"
+check_same 'every step was reached' '' "$(unreached "${mount_steps[@]}" "${unmount_steps[@]}" "${refresh_steps[@]}")"
 
 # ---- a restart of the machine ----
 

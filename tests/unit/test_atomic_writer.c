@@ -34,7 +34,7 @@ static int volume_set_up(void **state)
 	struct volume *v = calloc(1, sizeof(*v));
 
 	assert_non_null(v);
-	strcpy(v->dir, "/tmp/test_atomic_writer.XXXXXX");
+	strcpy(v->dir, "/dev/shm/test_atomic_writer.XXXXXX");
 	assert_non_null(mkdtemp(v->dir));
 	v->fd = open(v->dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	assert_true(v->fd >= 0);
@@ -45,10 +45,10 @@ static int volume_set_up(void **state)
 static int volume_tear_down(void **state)
 {
 	struct volume *v = *state;
-	AUTO_FD int tmp = open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	AUTO_FD int tmp = open("/dev/shm", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 	close(v->fd);
-	assert_int_equal(tree_remove(tmp, v->dir + strlen("/tmp/"), v->error, sizeof(v->error)), 0);
+	assert_int_equal(tree_remove(tmp, v->dir + strlen("/dev/shm/"), v->error, sizeof(v->error)), 0);
 	free(v);
 	return 0;
 }

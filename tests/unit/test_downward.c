@@ -12,6 +12,7 @@
 
 #include "fs/base/cleanup.h"
 #include "plugins/downward.h"
+#include "tests/unit/json_text.h"
 
 /* The Pod of Kubernetes' documentation (Expose Pod Information to Containers Through Files), and more. */
 static const char POD[] =
@@ -32,27 +33,13 @@ struct world {
 	char error[DOWNWARD_ERROR_MAX];
 };
 
-static json_t *load(const char *text)
-{
-	char *copy = strdup(text);
-	json_t *value;
-
-	assert_non_null(copy);
-	for (char *p = copy; *p; p++)
-		*p = *p == '\'' ? '"' : *p;
-	value = json_loads(copy, 0, NULL);
-	free(copy);
-	assert_non_null(value);
-	return value;
-}
-
 static int set_up(void **state)
 {
 	struct world *w = calloc(1, sizeof(*w));
 
 	assert_non_null(w);
-	w->pod = load(POD);
-	w->node = load(NODE);
+	w->pod = json_text_load(POD);
+	w->node = json_text_load(NODE);
 	*state = w;
 	return 0;
 }

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "plugins/objects.h"
+#include "tests/unit/json_text.h"
 
 static const char OBJECTS[] =
 	"[{'kind': 'Secret', 'metadata': {'name': 's', 'namespace': 'a'}, 'data': {'k': 'in-a'}},"
@@ -25,26 +26,12 @@ static const char OBJECTS[] =
 	" {'metadata': 7}, {'kind': 7, 'metadata': {'name': 's', 'namespace': 'a'}},"
 	" {'kind': 'Secret', 'metadata': {'name': null, 'namespace': 'a'}}]";
 
-static json_t *load(const char *text)
-{
-	char *copy = strdup(text);
-	json_t *value;
-
-	assert_non_null(copy);
-	for (char *p = copy; *p; p++)
-		*p = *p == '\'' ? '"' : *p;
-	value = json_loads(copy, 0, NULL);
-	free(copy);
-	assert_non_null(value);
-	return value;
-}
-
 static int set_up(void **state)
 {
 	struct volume_builder *b = calloc(1, sizeof(*b));
 
 	assert_non_null(b);
-	b->objects = load(OBJECTS);
+	b->objects = json_text_load(OBJECTS);
 	b->pod_namespace = "a";
 	*state = b;
 	return 0;
@@ -132,7 +119,7 @@ static void objects_find_error_quotes_names(void **state)
 static void objects_find_pod_is_the_only_one(void **state)
 {
 	struct volume_builder *b = *state;
-	json_t *pod = NULL, *second = load("{'kind': 'Pod', 'metadata': {'name': 'q'}}");
+	json_t *pod = NULL, *second = json_text_load("{'kind': 'Pod', 'metadata': {'name': 'q'}}");
 
 	assert_int_equal(objects_find_pod(b, &pod), 0);
 	assert_string_equal(
@@ -147,13 +134,16 @@ static void objects_find_pod_is_the_only_one(void **state)
 static void objects_find_node_is_that_of_the_pod_or_the_only_one(void **state)
 {
 	struct volume_builder *b = *state;
-	json_t *pod = load("{'spec': {'nodeName': 'n2'}}"), *bare = load("{}"), *node = NULL;
+	json_t *pod = json_text_load("{'spec': {'nodeName': 'n2'}}"), *bare = json_text_load("{}"),
+	       *node = NULL;
 
 	assert_int_equal(objects_find_node(b, bare, &node), -ENOENT);
-	json_array_append_new(b->objects, load("{'kind': 'Node', 'metadata': {'name': 'n1'}}"));
+	json_array_append_new(b->objects,
+			      json_text_load("{'kind': 'Node', 'metadata': {'name': 'n1'}}"));
 	assert_int_equal(objects_find_node(b, bare, &node), 0);
 	assert_int_equal(objects_find_node(b, pod, &node), -ENOENT);
-	json_array_append_new(b->objects, load("{'kind': 'Node', 'metadata': {'name': 'n2'}}"));
+	json_array_append_new(b->objects,
+			      json_text_load("{'kind': 'Node', 'metadata': {'name': 'n2'}}"));
 	assert_int_equal(objects_find_node(b, pod, &node), 0);
 	assert_string_equal(
 		json_string_value(json_object_get(json_object_get(node, "metadata"), "name")),
@@ -184,30 +174,34 @@ static void objects_find_token_is_by_audience(void **state)
 	struct volume_builder *b = *state;
 
 	assert_string_equal(token_for(b, ""), "-2");
-	json_array_append_new(b->objects,
-			      load("{'kind': 'TokenRequest', 'spec': {'audiences': ['api', 'x']},"
-				   " 'status': {'token': 'CANARY-api'}}"));
+	json_array_append_new(
+		b->objects,
+		json_text_load("{'kind': 'TokenRequest', 'spec': {'audiences': ['api', 'x']},"
+			       " 'status': {'token': 'CANARY-api'}}"));
 	assert_string_equal(token_for(b, "api"), "CANARY-api");
 	assert_string_equal(token_for(b, "x"), "CANARY-api");
 	assert_string_equal(token_for(b, ""), "CANARY-api");
 	assert_string_equal(token_for(b, "vault"), "-2");
 	json_array_append_new(
 		b->objects,
-		load("{'kind': 'TokenRequest', 'spec': {'audiences': ['vault']},"
-		     " 'metadata': {'namespace': 'a'}, 'status': {'token': 'CANARY-vault'}}"));
+		json_text_load(
+			"{'kind': 'TokenRequest', 'spec': {'audiences': ['vault']},"
+			" 'metadata': {'namespace': 'a'}, 'status': {'token': 'CANARY-vault'}}"));
 	json_array_append_new(
 		b->objects,
-		load("{'kind': 'TokenRequest', 'spec': {'audiences': ['other']},"
-		     " 'metadata': {'namespace': 'b'}, 'status': {'token': 'CANARY-b'}}"));
+		json_text_load(
+			"{'kind': 'TokenRequest', 'spec': {'audiences': ['other']},"
+			" 'metadata': {'namespace': 'b'}, 'status': {'token': 'CANARY-b'}}"));
 	assert_string_equal(token_for(b, "vault"), "CANARY-vault");
 	assert_string_equal(token_for(b, "other"), "-2");
 	assert_string_equal(token_for(b, ""), "-2");
-	json_array_append_new(b->objects, load("{'kind': 'TokenRequest', 'spec': {'audiences': []},"
-					       " 'status': {'token': 'CANARY-default'}}"));
-	assert_string_equal(token_for(b, ""), "CANARY-default");
 	json_array_append_new(b->objects,
-			      load("{'kind': 'TokenRequest', 'spec': {'audiences': ['x']},"
-				   " 'status': {'token': 'CANARY-x'}}"));
+			      json_text_load("{'kind': 'TokenRequest', 'spec': {'audiences': []},"
+					     " 'status': {'token': 'CANARY-default'}}"));
+	assert_string_equal(token_for(b, ""), "CANARY-default");
+	json_array_append_new(
+		b->objects, json_text_load("{'kind': 'TokenRequest', 'spec': {'audiences': ['x']},"
+					   " 'status': {'token': 'CANARY-x'}}"));
 	{
 		char wanted[16];
 

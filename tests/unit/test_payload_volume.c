@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "tests/unit/fake_host.h"
+#include "tests/unit/json_text.h"
 
 struct world {
 	struct fake *fake;
@@ -109,27 +110,14 @@ static int world_tear_down(void **state)
 	return 0;
 }
 
-static json_t *load(const char *text)
-{
-	AUTO_FREE char *copy = strdup(text);
-	json_t *value;
-
-	assert_non_null(copy);
-	for (char *p = copy; *p; p++)
-		*p = *p == '\'' ? '"' : *p;
-	value = json_loads(copy, 0, NULL);
-	assert_non_null(value);
-	return value;
-}
-
 static void give(struct world *w, const char *source, const char *objects)
 {
 	struct volume_builder *b = &w->fake->b;
 
 	json_decref(b->source);
-	b->source = load(source);
+	b->source = json_text_load(source);
 	json_decref(b->objects);
-	b->objects = objects ? load(objects) : NULL;
+	b->objects = objects ? json_text_load(objects) : NULL;
 	b->pod_namespace = "ns";
 	b->error[0] = '\0';
 }

@@ -61,6 +61,18 @@ static void show_failures(const json_t *status)
 		printf("  failure     %s: %s\n", text_of(item, "path"), text_of(item, "message"));
 }
 
+static void show_device(const json_t *device)
+{
+	char quoted[4096];
+
+	printf("  device      %s\n", log_quote(text_of(device, "path"), quoted, sizeof(quoted)));
+	printf("  staged at   %s\n",
+	       log_quote(text_of(device, "stagingPath"), quoted, sizeof(quoted)));
+	printf("  identity    %s\n",
+	       log_quote(text_of(device, "identity"), quoted, sizeof(quoted)));
+	printf("  consumers   %zu\n", json_array_size(json_object_get(device, "consumers")));
+}
+
 void show_status(const json_t *status)
 {
 	const json_t *gid = json_object_get(status, "fsGroup");
@@ -83,6 +95,8 @@ void show_status(const json_t *status)
 	else
 		printf("  fsGroup     unset%s\n",
 		       json_is_true(json_object_get(status, "readOnly")) ? " (read-only)" : "");
+	if (json_is_object(json_object_get(status, "device")))
+		show_device(json_object_get(status, "device"));
 	if (json_is_integer(gid))
 		show_entries(status);
 	if (json_is_object(server))

@@ -224,6 +224,12 @@ enum proto_exit mount_recorded(struct manager *m, struct volume_record *vol, boo
  */
 enum proto_exit unmount_unknown(const char *volume, struct answer *answer);
 
+/*
+ * device_status: of a volume that is a device (it has no target): {"path", "stagingPath", "identity", "consumers"};
+ * null of others.
+ */
+json_t *device_status(struct manager *m, const struct volume_record *vol);
+
 extern const struct overlay_follower follower_template; /* .arg is the manager's */
 
 #endif

@@ -204,6 +204,7 @@ static json_t *status_json(struct manager *m, const struct volume_record *vol, b
 	json_object_set_new(object, "overlayHolders", holders ? holders : json_array());
 	add_failures(m, object, vol->id);
 	json_object_set_new(object, "coherence", json_string(vol->coherence));
+	json_object_set_new(object, "device", device_status(m, vol));
 	json_object_set_new(object, "usage", usages_json(m->usages, vol));
 	json_object_set_new(object, "createdAt", time_text(vol->created_at_ms));
 	json_object_set_new(object, "updatedAt", time_text(vol->updated_at_ms));

@@ -55,8 +55,9 @@ static bool is_own_place(const struct manager *m, const struct device_record *de
 
 /* ---- unstaging ---- */
 
-/* The first consumer of a device, and how many there are. */
-static int find_consumers(struct manager *m, const char *device_id, char *ret_first, size_t size)
+/* Calls @fn with each consumer of the device; how many there are, or the store's errors. */
+static int each_consumer(struct manager *m, const char *device_id,
+			 void (*fn)(void *arg, const struct volume_record *vol), void *arg)
 {
 	struct volume_record **list = NULL;
 	int n = store_volume_list(m->store, &list), count = 0;
@@ -64,12 +65,46 @@ static int find_consumers(struct manager *m, const char *device_id, char *ret_fi
 	for (int i = 0; i < n; i++) {
 		const char *of = store_device_of(list[i]);
 
-		if (of && strcmp(of, device_id) == 0 && count++ == 0)
-			snprintf(ret_first, size, "%s at %.300s", list[i]->id, list[i]->target);
+		if (!of || strcmp(of, device_id) != 0)
+			continue;
+		fn(arg, list[i]);
+		count++;
 	}
 	if (n >= 0)
 		store_volume_list_free(list, (size_t)n);
 	return n < 0 ? n : count;
+}
+
+/* @arg: ANSWER_TEXT_MAX bytes; the first is named. */
+static void name_consumer(void *arg, const struct volume_record *vol)
+{
+	char *text = arg, quoted[300];
+
+	if (!text[0])
+		snprintf(text, ANSWER_TEXT_MAX, "%s at %s", vol->id,
+			 log_quote(vol->target, quoted, sizeof(quoted)));
+}
+
+static void list_consumer(void *arg, const struct volume_record *vol)
+{
+	json_array_append_new(arg, json_string(vol->id));
+}
+
+json_t *device_status(struct manager *m, const struct volume_record *vol)
+{
+	AUTO(device_record) *device = NULL;
+	json_t *consumers, *arguments, *status;
+
+	if (vol->target || store_device_by_id(m->store, vol->id, &device) < 0)
+		return json_null();
+	consumers = json_array();
+	(void)each_consumer(m, vol->id, list_consumer, consumers);
+	arguments = json_loads(device->arguments, 0, NULL);
+	status = json_pack("{s:O?, s:s, s:s, s:o}", "path", json_object_get(arguments, "device"),
+			   "stagingPath", device->staging_path, "identity", device->identity,
+			   "consumers", consumers);
+	json_decref(arguments);
+	return status ? status : json_null();
 }
 
 static int remove_dirs(struct manager *m, const struct device_record *device,
@@ -146,7 +181,7 @@ enum proto_exit unstage_known(struct manager *m, struct volume_record *vol,
 {
 	bool was_staged = is_still_staged(m, vol->id);
 	char why[ANSWER_TEXT_MAX] = "";
-	int r = find_consumers(m, vol->id, why, sizeof(why));
+	int r = each_consumer(m, vol->id, name_consumer, why);
 
 	if (r > 0)
 		return answer_fail(answer, EXIT_FAILED, "in use by %d volume%s: %s%s", r,

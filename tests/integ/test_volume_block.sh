@@ -51,6 +51,7 @@ for type in ext4 xfs btrfs; do
 	check_same "$type: it is shown to the second too" "0:$GROUP:660" "$(attributes "$other/d1/f119")"
 	check "$type: another group at the same time is refused" refuses 1 '' \
 		mount --staged "$type" --target "$scratch/run" --fsgroup 4243
+	check_same "$type: status names its consumers" 'one two' "$(field_of "$type" '.device.consumers | join(" ")')"
 	check "$type: it converges" ctl wait one --for converged --timeout 20
 	check "$type: the tree is right" is_right "$at/d0"
 	check "$type: in use by two volumes it is not unstaged" refuses 1 'in use by 2 volumes' unstage "$type"
@@ -244,6 +245,44 @@ if [ -b "${loop}p1" ]; then
 else
 	printf 'skipped: partitions: no node %s\n' "${loop}p1"
 fi
+
+# ---- many at once ----
+
+blank
+reloop "$image"
+spec victim
+stage_all() {
+	local job jobs=() failed=0
+
+	for _ in 1 2 3 4 5; do
+		"$BIN/fsgroupctl" stage --spec "$scratch/spec.json" --device "$loop" --volume-id victim --format \
+			>/dev/null 2>>"$scratch/many" &
+		jobs+=($!)
+	done
+	for job in "${jobs[@]}"; do
+		wait "$job" || failed=1
+	done
+	return "$failed"
+}
+mount_all() {
+	local job jobs=() failed=0
+
+	for i in 1 2 3 4 5 6; do
+		mkdir -p "$scratch/many.$i"
+		"$BIN/fsgroupctl" mount --staged victim --target "$scratch/many.$i" 2>>"$scratch/many" &
+		jobs+=($!)
+	done
+	for job in "${jobs[@]}"; do
+		wait "$job" || failed=1
+	done
+	return "$failed"
+}
+check 'five stages at once' stage_all
+check_same 'mount once' "$volumes/victim/device" "$(mounts_of "$loop")"
+check 'six consumers at once' mount_all
+check 'all count' refuses 1 'in use by 6 volumes' unstage victim
+check 'unmount --all leaves the device' eval 'ctl unmount --all && [ "$(state_of victim)" = staged ]'
+check 'unstage' ctl unstage victim
 
 # ---- a local volume on a device ----
 

@@ -107,6 +107,7 @@ done
 cp "$(readlink -f "$(command -v mkfs.ext4)")" "$scratch/mke2fs"
 cat >"$scratch/mkfs.wrapper" <<-EOF
 	#!/bin/bash
+	[ ! -e "$scratch/swap" ] || ln -sfn "\$(cat "$scratch/swap")" "$scratch/link"
 	[ ! -e "$scratch/before" ] || { kill -9 \$(cat "$scratch/before"); exec sleep 100; }
 	(exec -a mkfs.ext4 "$scratch/mke2fs" "\$@")
 	[ ! -e "$scratch/after" ] || { kill -9 \$(cat "$scratch/after"); exec sleep 100; }
@@ -132,6 +133,21 @@ for when in before after; do
 	check "killed $when mkfs: unstage again" ctl unstage victim
 	check "killed $when mkfs: the device is free" is_free "$loop"
 done
+
+# ---- a path that leads elsewhere by the time mkfs runs ----
+
+blank
+truncate -s 64M "$scratch/innocent.img"
+innocent=$(losetup --find --show "$scratch/innocent.img")
+loops+=("$innocent")
+ln -s "$loop" "$scratch/link"
+printf '%s\n' "$innocent" >"$scratch/swap"
+check 'stage by a path that changes before mkfs' \
+	ctl stage --spec "$scratch/spec.json" --device "$scratch/link" --volume-id victim --format >/dev/null
+check_same 'the path leads elsewhere now' "$innocent" "$(readlink "$scratch/link")"
+check_same 'nothing was written there' 0 "$(stat -c %b "$scratch/innocent.img")"
+check_same 'the device that was looked at is mounted' "$volumes/victim/device" "$(mounts_of "$loop")"
+check 'unstage' ctl unstage victim
 umount "$(readlink -f "$(command -v mkfs.ext4)")"
 
 check 'nothing is left' nothing_mounted

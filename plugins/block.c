@@ -9,7 +9,6 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -20,9 +19,8 @@
 #include "plugins/device_ready.h"
 #include "plugins/lower.h"
 
-/* How long a device may take to become free after its last mount: the kernel tells nobody when. */
-#define FREE_TRIES 25
-#define FREE_PAUSE_MS 40
+/* How long a device may take to become free after its last mount. */
+#define FREE_MS 1000
 
 #define PARTITION_MAX 255
 #define FS_TYPE_MAX 31
@@ -238,16 +236,9 @@ static int mount_device(struct volume_builder *b, const struct kind *kind,
 /* Whether nobody on the node uses the device any more. */
 static int await_free(struct volume_builder *b, const struct device *device)
 {
-	int r = -EBUSY;
+	AUTO_FD int fd = -1;
 
-	for (int i = 0; r == -EBUSY && i < FREE_TRIES; i++) {
-		AUTO_FD int fd = -1;
-
-		if (i > 0)
-			poll(NULL, 0, FREE_PAUSE_MS);
-		r = device_claim(b, device, i == FREE_TRIES - 1, &fd);
-	}
-	return r;
+	return device_claim(b, device, FREE_MS, &fd);
 }
 
 static int block_unmount_device(struct volume_builder *b, const struct device_place *place)

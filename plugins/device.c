@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fs.h>
+#include <poll.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -19,6 +20,8 @@
 #ifndef BLKGETDISKSEQ
 #define BLKGETDISKSEQ _IOR(0x12, 128, uint64_t) /* Linux 5.15 (source: include/uapi/linux/fs.h) */
 #endif
+
+#define CLAIM_PAUSE_MS 40
 
 /* b->metadata: what identifies the device, and where it is while this boot lasts. */
 static const char KEY_IDENTITY[] = "deviceIdentity", KEY_PLACE[] = "devicePlace";
@@ -416,16 +419,20 @@ int device_reopen(struct volume_builder *b, struct device **ret_device)
 
 /* ---- claiming ---- */
 
-int device_claim(struct volume_builder *b, const struct device *device, bool names_holders,
+int device_claim(struct volume_builder *b, const struct device *device, unsigned patience_ms,
 		 int *ret_fd)
 {
 	char quoted[256], holders[PLUGIN_ERROR_MAX / 2] = "";
 	int r = reopen(device->fd, O_RDONLY | O_EXCL, ret_fd);
 
+	for (unsigned waited = 0; r == -EBUSY && waited < patience_ms; waited += CLAIM_PAUSE_MS) {
+		poll(NULL, 0, CLAIM_PAUSE_MS);
+		r = reopen(device->fd, O_RDONLY | O_EXCL, ret_fd);
+	}
 	if (r == 0)
 		return 0;
 	log_quote(device->path, quoted, sizeof(quoted));
-	if (r == -EBUSY && names_holders)
+	if (r == -EBUSY && patience_ms > 0)
 		b->host->device_holders(b, device->rdev, holders, sizeof(holders));
 	if (r == -EBUSY)
 		return builder_fail(b, r, "%s is busy%s%s", quoted, holders[0] ? ": " : "",

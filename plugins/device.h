@@ -77,10 +77,14 @@ int device_reopen(struct volume_builder *b, struct device **ret_device);
 /*
  * device_claim: opened for reading, exclusively: nothing on the node mounts it, swaps on it or builds on it while
  * the descriptor is open. -EBUSY with b->error.
- * @names_holders: whether the error says who keeps it busy, which takes a walk through /proc
+ * @patience_ms: how long it may stay busy: the kernel tells nobody when it no longer is. 0: it is tried once,
+ *               and the error does not say who keeps it busy, which takes a walk through /proc
  */
-int device_claim(struct volume_builder *b, const struct device *device, bool names_holders,
+int device_claim(struct volume_builder *b, const struct device *device, unsigned patience_ms,
 		 int *ret_fd);
+
+/* Somebody may just have looked at it. */
+#define DEVICE_GLANCE_MS 400
 
 /* device_look: opened for reading, whoever else uses it. */
 int device_look(struct volume_builder *b, const struct device *device, int *ret_fd);

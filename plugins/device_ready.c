@@ -132,7 +132,7 @@ static int verify(struct volume_builder *b, const struct device *device, const c
 		  struct device_content *ret_content)
 {
 	AUTO_FD int fd = -1;
-	int r = device_claim(b, device, true, &fd);
+	int r = device_claim(b, device, DEVICE_GLANCE_MS, &fd);
 	char quoted[256];
 
 	if (r < 0)
@@ -245,7 +245,7 @@ int device_ready(struct volume_builder *b, struct device *device,
 
 	if (r < 0)
 		return r;
-	r = device_claim(b, device, !may_be_mounted, &fd);
+	r = device_claim(b, device, may_be_mounted ? 0 : DEVICE_GLANCE_MS, &fd);
 	claimed = r == 0;
 	if (r == -EBUSY && may_be_mounted)
 		r = device_look(b, device, &fd);

@@ -5,6 +5,7 @@
 #
 #   loop NAME SIZE [OPTION...]  an image that is all hole, $scratch/NAME.img, and a loop device for it: $loop
 #   reloop IMAGE [OPTION...]    another loop device, of IMAGE, in place of $loop
+#   blank_image IMAGE           all hole again, also behind a device that nobody has open
 #   spec NAME [FIELDS]          $scratch/spec.json: a gcePersistentDisk
 #   stage ID OPTION...          the device $loop from that spec; standard output is kept in $scratch/stdout
 #   no_stage WORDS ID OPTION... must be refused with one line that has WORDS
@@ -48,7 +49,13 @@ stage() {
 	local id=$1
 
 	shift
-	ctl stage --spec "$scratch/spec.json" --device "$loop" --volume-id "$id" "$@" >"$scratch/stdout"
+	ctl stage --spec "$scratch/spec.json" --device "$loop" --volume-id "$id" "$@" >"$scratch/stdout" && return
+	sed 's/^/#  /' "$scratch/stderr"
+	return 1
+}
+
+blank_image() {
+	fallocate --punch-hole --offset 0 --length "$(stat -c %s "$1")" "$1"
 }
 
 no_stage() {

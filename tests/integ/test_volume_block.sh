@@ -133,8 +133,8 @@ reloop "$image"
 coproc holder { "$helpers/hold" claim "$loop"; }
 read -r _ <&"${holder[0]}"
 check 'a device that a process has claimed is refused, naming it' no_stage "held by process" victim --format
-exec {holder[1]}>&-
-wait "$holder_PID" 2>/dev/null || true
+eval "exec ${holder[1]}>&-"
+wait "${holder_PID:-}" 2>/dev/null || true
 mkdir -p "$FSGROUPFS_ROOT/etc/fsgroupfs"
 printf '[ctl]\nformat = no\n' >"$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.conf"
 check 'mountd.conf may forbid formatting' no_stage "format = yes" victim --format
@@ -188,6 +188,13 @@ cd /
 check_same 'and it is still staged' staged "$(state_of victim)"
 mount "$loop" "$scratch/elsewhere"
 check 'while the device is mounted elsewhere it is not free' refuses 1 "mounted at $scratch/elsewhere" unstage victim
+check 'a mount namespace that has it mounted is found' eval \
+	'coproc holder { unshare -m --propagation private sh -c "umount \"\$1\" && mount \"\$2\" \"\$1\" && echo ready && read -r _" _ \
+		"$scratch/elsewhere" "$loop"; } 2>/dev/null
+	read -r _ <&"${holder[0]}" && umount "$scratch/elsewhere" && refuses 1 "in the mount namespace of process" unstage victim'
+eval "exec ${holder[1]}>&-"
+wait "${holder_PID:-}" 2>/dev/null || true
+mount "$loop" "$scratch/elsewhere"
 check_same 'that is on record' tearing-down "$(state_of victim)"
 umount "$scratch/elsewhere"
 check 'then unstage, by path' ctl unstage "$scratch/staging"
@@ -203,26 +210,29 @@ umount "$scratch/staging"
 
 # ---- another device behind the same path ----
 
+real=$loop
+ln -s "$real" "$scratch/link"
+loop=$scratch/link
 check 'stage' stage victim
 kill_daemon KILL
 umount "$volumes/victim/device"
-losetup -d "$loop"
 cp --sparse=always "$image" "$scratch/impostor.img"
 mkfs.ext4 -q -F "$scratch/impostor.img"
-losetup "$loop" "$scratch/impostor.img"
+impostor=$(losetup --find --show "$scratch/impostor.img")
+loops+=("$impostor")
+ln -sfn "$impostor" "$scratch/link"
 check 'its absence is found' eval '[ "$(state_of victim)" = absent ]'
 check 'another device behind the same path is refused' no_stage 'another device than the recorded one: its file system UUID' \
 	victim
 check 'a consumer is told' refuses 1 'is not staged' mount --staged victim --target "$pod"
-losetup -d "$loop"
 truncate -s 65M "$scratch/impostor.img"
-losetup "$loop" "$scratch/impostor.img"
+losetup -c "$impostor"
 check 'so is one of another size' no_stage 'its size is' victim
-losetup -d "$loop"
-losetup "$loop" "$image"
+ln -sfn "$real" "$scratch/link"
 check 'the recorded one is staged' stage victim
 check_same 'so that it can be used' staged "$(state_of victim)"
 check 'unstage' ctl unstage victim
+loop=$real
 
 # ---- partitions ----
 
@@ -311,12 +321,12 @@ check_fails 'read-only: nothing can be written' touch "$pod/new"
 check 'read-only: unmount' ctl unmount "$pod"
 check 'read-only: unstage' ctl unstage victim
 check 'read-only: not formatted either' eval \
-	'blank; losetup -d "$loop"; losetup "$loop" "$image"; no_stage "the volume is read-only" victim --format'
+	'blank_image "$image"; no_stage "the volume is read-only" victim --format'
 spec victim
 
 # ---- the machine restarts ----
 
-losetup -d "$loop" && blank && losetup "$loop" "$image"
+blank_image "$image"
 check 'restart: stage' stage victim --format
 check 'restart: mount' ctl mount --staged victim --target "$pod" --fsgroup "$GROUP" --volume-id one
 check 'restart: native' ctl wait one --for native --timeout 20

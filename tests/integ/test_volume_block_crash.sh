@@ -14,15 +14,14 @@ own_mounts "$0" "$@"
 start_block_test
 ctl list >/dev/null
 
+pod=$scratch/pod
+mkdir "$pod"
 loop victim 64M
 image=$scratch/victim.img
 spec victim
 
 blank() {
-	losetup -d "$loop"
-	truncate -s 0 "$image"
-	truncate -s 64M "$image"
-	losetup "$loop" "$image"
+	blank_image "$image"
 }
 
 # crash_at STEP COMMAND...: with a daemon that crashes there; and the next ones, which the client starts, too.
@@ -149,6 +148,21 @@ check_same 'nothing was written there' 0 "$(stat -c %b "$scratch/innocent.img")"
 check_same 'the device that was looked at is mounted' "$volumes/victim/device" "$(mounts_of "$loop")"
 check 'unstage' ctl unstage victim
 umount "$(readlink -f "$(command -v mkfs.ext4)")"
+
+# ---- the store is lost ----
+
+blank
+check 'stage' stage victim --format
+check 'mount' ctl mount --staged victim --target "$pod" --fsgroup "$GROUP" --volume-id one
+check 'native' ctl wait one --for native --timeout 20
+kill_daemon KILL
+rm "$FSGROUPFS_ROOT/var/lib/fsgroupfs/store.db"*
+check_same 'the device is found again' staged "$(state_of victim)"
+check 'with its consumer' refuses 1 'in use by 1 volume: one' unstage victim
+check 'the same stage is a success' stage victim --format
+check 'unmount' ctl unmount one
+check 'unstage' ctl unstage victim
+check 'the device is given back' is_given_back
 
 check 'nothing is left' nothing_mounted
 end_volume_test

@@ -183,6 +183,7 @@ static int locate(struct spec *spec, const char *plugin, char *ret_error)
 	json_t *kind = json_object_get(spec->object, "kind");
 	json_t *holder = spec->object, *read_only;
 	const char *const *skip = volume_fields;
+	const char *mode;
 	size_t skip_count = ARRAY_SIZE(volume_fields);
 	int r;
 
@@ -226,9 +227,13 @@ static int locate(struct spec *spec, const char *plugin, char *ret_error)
 	if (read_only && !json_is_boolean(read_only))
 		return fail(ret_error, "the field ", "readOnly", " is not a boolean");
 	spec->read_only = json_is_true(read_only);
-	return skip == pv_fields ? join_mount_options(spec, json_object_get(holder, "mountOptions"),
-						      ret_error) :
-				   0;
+	if (skip != pv_fields)
+		return 0;
+	mode = json_string_value(json_object_get(holder, "volumeMode"));
+	if (mode && strcmp(mode, "Block") == 0)
+		return fail(ret_error, "volumeMode ", mode,
+			    ": a raw device has no files to own, and is not touched");
+	return join_mount_options(spec, json_object_get(holder, "mountOptions"), ret_error);
 }
 
 /* {"<plugin>": <source>}: what --plugin and --source stand for. */

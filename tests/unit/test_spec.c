@@ -71,6 +71,45 @@ static void spec_parse_forms_are_told_apart(void **state)
 	assert_true(pv->read_only);
 }
 
+static void spec_parse_mount_options_are_joined(void **state)
+{
+	AUTO(spec) *pv =
+		parsed(NULL, NULL,
+		       "{\"kind\":\"PersistentVolume\",\"spec\":{\"mountOptions\":[\"ro\",\"a=b\"],"
+		       "\"volumeMode\":\"Filesystem\",\"cinder\":{\"volumeID\":\"x\"}}}");
+	AUTO(spec) *none = parsed(NULL, NULL,
+				  "{\"kind\":\"PersistentVolume\",\"spec\":{\"mountOptions\":[],"
+				  "\"cinder\":{\"volumeID\":\"x\"}}}");
+	/* Of a Volume it is a field like any other. */
+	AUTO(spec) *volume = parsed(NULL, NULL,
+				    "{\"name\":\"v\",\"mountOptions\":[\"ro\"],"
+				    "\"cinder\":{\"volumeID\":\"x\"}}");
+
+	(void)state;
+	assert_string_equal(pv->mount_options, "ro,a=b");
+	assert_null(none->mount_options);
+	assert_null(volume->mount_options);
+}
+
+static void spec_parse_what_a_persistent_volume_must_not_say(void **state)
+{
+	(void)state;
+	assert_non_null(
+		strstr(refused(NULL, NULL,
+			       "{\"kind\":\"PersistentVolume\",\"spec\":"
+			       "{\"volumeMode\":\"Block\",\"cinder\":{\"volumeID\":\"x\"}}}"),
+		       "volumeMode Block"));
+	assert_non_null(
+		strstr(refused(NULL, NULL,
+			       "{\"kind\":\"PersistentVolume\",\"spec\":"
+			       "{\"mountOptions\":\"ro\",\"cinder\":{\"volumeID\":\"x\"}}}"),
+		       "mountOptions"));
+	assert_non_null(strstr(refused(NULL, NULL,
+				       "{\"kind\":\"PersistentVolume\",\"spec\":"
+				       "{\"mountOptions\":[7],\"cinder\":{\"volumeID\":\"x\"}}}"),
+			       "mountOptions"));
+}
+
 static void spec_parse_unknown_fields_are_kept(void **state)
 {
 	AUTO(spec) *spec = parsed(
@@ -175,6 +214,8 @@ int main(void)
 		cmocka_unit_test(spec_parse_plugin_and_path_make_a_source),
 		cmocka_unit_test(spec_parse_source_object_is_taken),
 		cmocka_unit_test(spec_parse_forms_are_told_apart),
+		cmocka_unit_test(spec_parse_mount_options_are_joined),
+		cmocka_unit_test(spec_parse_what_a_persistent_volume_must_not_say),
 		cmocka_unit_test(spec_parse_unknown_fields_are_kept),
 		cmocka_unit_test(spec_parse_conflicting_sources_are_refused),
 		cmocka_unit_test(spec_parse_unknown_names_are_refused),

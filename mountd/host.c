@@ -226,7 +226,7 @@ static const struct plugin_settings *host_settings(const struct volume_builder *
 {
 	const struct front_rules *front = ((const struct building *)b)->front;
 
-	return front ? front->settings : &rules_default_settings;
+	return front && front->settings ? front->settings : &rules_default_settings;
 }
 
 static const char *host_root(const struct volume_builder *b)

@@ -83,25 +83,26 @@ static int step(struct volume_builder *b, int dir_fd, const char *name, const ch
 	return r;
 }
 
-static int plugin_dir(struct volume_builder *b, char *ret_path, size_t size)
+char *flex_driver_dir(struct volume_builder *b)
 {
 	const char *configured = b->host->settings(b)->flexvolume_dir, *root = b->host->root(b);
-	int n;
+	char *dir;
 
 	if (configured)
-		n = snprintf(ret_path, size, "%s", configured);
-	else
-		n = snprintf(ret_path, size, "%s/" FLEX_DRIVER_DIR, strcmp(root, "/") ? root : "");
-	return n < 0 || (size_t)n >= size ?
-		       builder_fail(b, -ENAMETOOLONG, "FlexVolume driver: the plugin directory") :
-		       0;
+		dir = strdup(configured);
+	else if (asprintf(&dir, "%s/" FLEX_DRIVER_DIR, strcmp(root, "/") ? root : "") < 0)
+		dir = NULL;
+	if (!dir)
+		builder_fail(b, -ENOMEM, "out of memory");
+	return dir;
 }
 
-int flex_driver_open(struct volume_builder *b, const char *name, struct flex_driver **ret_driver)
+int flex_driver_open(struct volume_builder *b, const char *dir, const char *name,
+		     struct flex_driver **ret_driver)
 {
 	AUTO(flex_driver) *driver = calloc(1, sizeof(*driver));
 	AUTO_FD int top_fd = -1, dir_fd = -1, fd = -1;
-	char dir[PATH_MAX], vendor[NAME_MAX + 1], quoted[300];
+	char vendor[NAME_MAX + 1], quoted[300];
 	const char *base;
 	struct stat st;
 	int r;
@@ -113,9 +114,6 @@ int flex_driver_open(struct volume_builder *b, const char *name, struct flex_dri
 				    log_quote(name, quoted, sizeof(quoted)));
 	base = strchr(name, '/') + 1;
 	snprintf(vendor, sizeof(vendor), "%.*s~%s", (int)(base - 1 - name), name, base);
-	r = plugin_dir(b, dir, sizeof(dir));
-	if (r < 0)
-		return r;
 	if (asprintf(&driver->path, "%s/%s/%s", dir, vendor, base) < 0) {
 		driver->path = NULL;
 		return builder_fail(b, -ENOMEM, "out of memory");

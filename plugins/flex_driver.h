@@ -29,11 +29,18 @@ struct flex_driver {
 };
 
 /*
- * flex_driver_open: the driver of that name beneath the plugin directory; no symbolic link is followed
+ * flex_driver_dir: the plugin directory as mountd.conf has it; the caller's to free; NULL: no memory. A tear-down
+ * reads no mountd.conf: what was set up from a directory is torn down from there.
+ */
+char *flex_driver_dir(struct volume_builder *b);
+
+/*
+ * flex_driver_open: the driver of that name beneath the plugin directory @dir; no symbolic link is followed
  * there. Returns 0, -ENOENT (there is none), -EPERM (others own it or may write it), -EACCES (not executable),
  * -EINVAL, with b->error.
  */
-int flex_driver_open(struct volume_builder *b, const char *name, struct flex_driver **ret_driver);
+int flex_driver_open(struct volume_builder *b, const char *dir, const char *name,
+		     struct flex_driver **ret_driver);
 void flex_driver_free(struct flex_driver *driver);
 DEFINE_AUTO(flex_driver)
 

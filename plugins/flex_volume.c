@@ -34,10 +34,11 @@
 static const char LOWER[] = "lower", DEVICE[] = "device";
 
 /* Metadata: the driver as it was asked, what it can, and how far it has come. */
-static const char KEY_VERSION[] = "driverVersion", KEY_ATTACH[] = "attach",
-		  KEY_FS_GROUP[] = "fsGroup", KEY_UNSUPPORTED[] = "notSupported",
-		  KEY_DEVICE[] = "device", KEY_ATTACHED[] = "attached",
-		  KEY_DEVICE_MOUNTED[] = "deviceMounted", KEY_MOUNTED[] = "mounted";
+static const char KEY_DIRECTORY[] = "driverDirectory", KEY_VERSION[] = "driverVersion",
+		  KEY_ATTACH[] = "attach", KEY_FS_GROUP[] = "fsGroup",
+		  KEY_UNSUPPORTED[] = "notSupported", KEY_DEVICE[] = "device",
+		  KEY_ATTACHED[] = "attached", KEY_DEVICE_MOUNTED[] = "deviceMounted",
+		  KEY_MOUNTED[] = "mounted";
 
 #define WAIT_FOR_ATTACH_MS (10 * 60 * 1000)
 
@@ -145,6 +146,17 @@ static int set_flag(struct volume_builder *b, const char *key, bool value)
 	return 0;
 }
 
+/* On record before the driver acts: what it may have begun is undone, whatever happens to us meanwhile. */
+static int intend(struct volume_builder *b, const char *key)
+{
+	int r;
+
+	if (flag(b, key))
+		return 0;
+	r = set_flag(b, key, true);
+	return r < 0 ? r : b->host->record(b);
+}
+
 static bool is_unsupported(const struct volume_builder *b, const char *command)
 {
 	return json_is_true(
@@ -181,6 +193,18 @@ static int call(struct volume_builder *b, const struct flex_driver *driver,
 		r = remember_unsupported(b, words[0]);
 	}
 	return r;
+}
+
+/* The driver, in the directory on record, or in today's, which goes on record. */
+static int open_driver(struct volume_builder *b, const char *name, struct flex_driver **ret_driver)
+{
+	const char *recorded = json_string_value(json_object_get(b->metadata, KEY_DIRECTORY));
+	AUTO_FREE char *dir = recorded ? strdup(recorded) : flex_driver_dir(b);
+
+	if (!dir ||
+	    (!recorded && json_object_set_new(b->metadata, KEY_DIRECTORY, json_string(dir)) < 0))
+		return builder_fail(b, -ENOMEM, "out of memory");
+	return flex_driver_open(b, dir, name, ret_driver);
 }
 
 /* Asks the driver what it can, once for each version of it. */
@@ -307,8 +331,7 @@ static int attach(struct volume_builder *b, const struct flex_driver *driver, co
 	bool supported;
 	int r;
 
-	/* Before the call: what may have been attached is detached. */
-	if ((r = set_flag(b, KEY_ATTACHED, true)) < 0 ||
+	if ((r = intend(b, KEY_ATTACHED)) < 0 ||
 	    (r = call(b, driver, words, 0, &reply, &supported)) < 0 ||
 	    (r = keep_device(b, reply)) < 0)
 		return r;
@@ -331,7 +354,7 @@ static int mount_device(struct volume_builder *b, const struct flex_driver *driv
 		return -ENOMEM;
 	if (builder_mount_at(b, DEVICE) != 0 && flag(b, KEY_DEVICE_MOUNTED))
 		return 0;
-	if ((r = make_dir(b, DEVICE)) < 0 || (r = set_flag(b, KEY_DEVICE_MOUNTED, true)) < 0 ||
+	if ((r = make_dir(b, DEVICE)) < 0 || (r = intend(b, KEY_DEVICE_MOUNTED)) < 0 ||
 	    (r = call(b, driver, words, 0, &reply, &supported)) < 0 || supported)
 		return r;
 	if (device_of(b)[0] != '/')
@@ -368,7 +391,7 @@ static int mount_volume(struct volume_builder *b, const struct flex_driver *driv
 
 	if (!path || !options)
 		return -ENOMEM;
-	if ((r = make_dir(b, LOWER)) < 0 || (r = set_flag(b, KEY_MOUNTED, true)) < 0 ||
+	if ((r = make_dir(b, LOWER)) < 0 || (r = intend(b, KEY_MOUNTED)) < 0 ||
 	    (r = call(b, driver, words, 0, &reply, &supported)) < 0)
 		return r;
 	if (!supported && (r = bind_device(b, &mount_id)) < 0)
@@ -406,7 +429,7 @@ static int set_up_anew(struct volume_builder *b, const struct flex_volume *spec,
 	/* A mount that an interrupted set-up left may be half of one. */
 	if (builder_mount_at(b, LOWER) != 0 && (r = flex_volume_tear_down(b)) < 0)
 		return r;
-	if ((r = flex_driver_open(b, spec->driver, &driver)) < 0 || (r = learn(b, driver)) < 0)
+	if ((r = open_driver(b, spec->driver, &driver)) < 0 || (r = learn(b, driver)) < 0)
 		return r;
 	uname(&node);
 	if (flag(b, KEY_ATTACH) && ((r = attach(b, driver, options, node.nodename)) < 0 ||
@@ -502,7 +525,7 @@ static int undo_call_outs(struct volume_builder *b, const char *name)
 {
 	AUTO(flex_driver) *driver = NULL;
 	uint64_t mount_id = builder_mount_at(b, LOWER), recorded = builder_mount_recorded(b);
-	int r = flex_driver_open(b, name, &driver);
+	int r = open_driver(b, name, &driver);
 
 	if (r < 0)
 		return r;
@@ -532,7 +555,12 @@ static int flex_volume_tear_down(struct volume_builder *b)
 		r = builder_unmount(b, LOWER, 0); /* nothing is there: forgets it */
 	if (r == 0)
 		r = remove_dir(b, LOWER);
-	return r < 0 ? r : remove_dir(b, DEVICE);
+	if (r == 0)
+		r = remove_dir(b, DEVICE);
+	if (r == 0)
+		json_object_del(b->metadata,
+				KEY_DIRECTORY); /* the next set-up looks where it is then */
+	return r;
 }
 
 const struct volume_plugin plugin_flex_volume = {

@@ -75,14 +75,15 @@ static int become_user(const struct program_request *q)
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
 }
 
-/* With default handlers for all, also for those signals that the daemon ignores. */
+/* With default handlers for all, also for those signals that the daemon ignores or was made to ignore. */
 static void reset_signals(void)
 {
-	struct sigaction standard = { .sa_handler = SIG_DFL };
+	/* The kernel's struct sigaction, all zero: SIG_DFL. The C library keeps two signals to itself. */
+	static const unsigned long standard[16];
 	sigset_t none;
 
 	for (int i = 1; i < NSIG; i++)
-		sigaction(i, &standard, NULL);
+		syscall(SYS_rt_sigaction, i, standard, NULL, (NSIG - 1) / 8);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }

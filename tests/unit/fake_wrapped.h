@@ -14,7 +14,7 @@ struct fake_wrapped {
 	char name[64], plugin[64];
 	json_t *source; /* as given */
 	gid_t gid;	/* of set_up */
-	int set_ups, tear_downs, ownings;
+	int set_ups, tear_downs, ownings, records;
 	gid_t owned_gid;
 	int set_up_fails; /* -errno */
 	enum ownership_outcome outcome;
@@ -99,6 +99,13 @@ static bool fake_is_root_at_shell(const struct volume_builder *b)
 	return !wrapped.is_node_agent;
 }
 
+static int fake_record(struct volume_builder *b)
+{
+	(void)b;
+	wrapped.records++;
+	return 0;
+}
+
 static struct host fake_wrapping_host;
 
 static int fake_wrapped_begin(void **state)
@@ -113,6 +120,7 @@ static int fake_wrapped_begin(void **state)
 	fake_wrapping_host.certify = fake_wrapped_certify;
 	fake_wrapping_host.tear_down = fake_wrapped_tear_down;
 	fake_wrapping_host.own_tree = fake_wrapped_own_tree;
+	fake_wrapping_host.record = fake_record;
 	fake_wrapping_host.settings = fake_settings;
 	fake_wrapping_host.root = fake_root;
 	fake_wrapping_host.is_root_at_shell = fake_is_root_at_shell;

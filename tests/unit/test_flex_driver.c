@@ -129,7 +129,7 @@ static int end(void **state)
 static int call(struct fake *f, const char *const *words, struct flex_reply **ret_reply)
 {
 	AUTO(flex_driver) *driver = NULL;
-	int r = flex_driver_open(&f->b, "a.b/drv", &driver);
+	int r = flex_driver_open(&f->b, wrapped.settings.flexvolume_dir, "a.b/drv", &driver);
 
 	return r < 0 ? r : flex_driver_call(&f->b, driver, words, 0, ret_reply);
 }
@@ -260,6 +260,7 @@ static void set_up_of_a_driver_that_fails_leaves_what_tear_down_removes(void **s
 	assert_int_equal(plugin->set_up(&f->b, 4242, &lower, &outcome), -EBADMSG);
 	assert_non_null(strstr(f->b.error, "mounted nothing"));
 	assert_false(plugin->is_set_up(&f->b));
+	assert_int_equal(wrapped.records, 1); /* that mount was to be called */
 	assert_int_equal(plugin->tear_down(&f->b), 0);
 	assert_int_equal(faccessat(f->b.dir_fd, "lower", F_OK, 0), -1);
 	assert_int_equal(plugin->tear_down(&f->b), 0);

@@ -1,0 +1,131 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# Volumes that wrap others or run programs, cut off at the steps (mountd/steps.h) that matter to them: the next mount must finish what
+# was begun, the next unmount undo it, and no device, mount or process may be left. Also a program that runs when the
+# daemon is killed. Needs root, /dev/fuse and git.
+# timeout: 300
+set -euo pipefail
+# shellcheck source=tests/integ/lib_volume.sh
+. "$(dirname "$0")/lib_volume.sh"
+need_root
+need_fuse
+need_tools jq git mkfs.ext4 losetup
+own_mounts "$0" "$@"
+start_volume_test
+
+pod=$scratch/pod
+drivers=$FSGROUPFS_ROOT/usr/libexec/kubernetes/kubelet-plugins/volume/exec
+mkdir "$pod" "$scratch/images"
+make_files "$scratch/data" 10
+export GIT_CONFIG_NOSYSTEM=1 GIT_CONFIG_GLOBAL=/dev/null
+git init -q -b trunk "$scratch/origin"
+echo content >"$scratch/origin/file"
+git -C "$scratch/origin" add -A
+git -c user.name=n -c user.email=e@example.org -C "$scratch/origin" commit -qm one
+chmod -R a+rX "$scratch/origin"
+truncate -s 16M "$scratch/images/disk"
+mkfs.ext4 -q -F "$scratch/images/disk"
+
+# A driver that attaches a loop device and remembers it by the volume; it leaves mount and unmount to us.
+mkdir -p "$drivers/example.org~stub"
+cat >"$drivers/example.org~stub/stub" <<'END'
+#!/bin/bash
+state=${0%/*}/../../attached
+case $1 in
+init) echo '{"status": "Success", "capabilities": {"attach": true}}' ;;
+attach)
+	[ -s "$state" ] || losetup --find --show "$(jq -r .image <<<"$2")" >"$state"
+	echo "{\"status\": \"Success\", \"device\": \"$(cat "$state")\"}" ;;
+waitforattach) echo "{\"status\": \"Success\", \"device\": \"$2\"}" ;;
+mountdevice) mountpoint -q "$2" || mount "$3" "$2"; echo '{"status": "Success"}' ;;
+unmountdevice) ! mountpoint -q "$2" || umount "$2"; echo '{"status": "Success"}' ;;
+detach)
+	[ ! -s "$state" ] || losetup -d "$(cat "$state")"
+	rm -f "$state"
+	echo '{"status": "Success"}' ;;
+*) echo '{"status": "Not supported"}' ;;
+esac
+END
+chmod 755 "$drivers/example.org~stub/stub"
+
+jq -n --arg url "file://$scratch/origin" '{gitRepo: {repository: $url, directory: "."}}' >"$scratch/git.json"
+jq -n --arg image "$scratch/images/disk" '{flexVolume: {driver: "example.org/stub", options: {image: $image}}}' \
+	>"$scratch/flex.json"
+echo '{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}' >"$scratch/claim.json"
+jq -n --arg path "$scratch/data" '{name: "c", namespace: "default", uid: "u"} as $c | {kind: "List", items: [
+	{kind: "PersistentVolumeClaim", metadata: $c, spec: {volumeName: "pv"}, status: {phase: "Bound"}},
+	{kind: "PersistentVolume", metadata: {name: "pv"}, spec: {claimRef: $c, local: {path: $path}}}]}' \
+	>"$scratch/objects.json"
+
+mount_kind() {
+	ctl mount --spec "$scratch/$1.json" --objects "$scratch/objects.json" --target "$pod" --fsgroup "$GROUP" \
+		--volume-id v
+}
+
+crash_at() {
+	local step=$1
+
+	shift
+	kill_daemon KILL
+	FSGROUPFS_CRASH_AT=$step "$@" || true
+	kill_daemon KILL
+}
+
+is_usable() {
+	ctl wait v --for converged --timeout 20
+	case $1 in
+	git) same "content 0:$GROUP:664" "$(cat "$pod/file") $(attributes "$pod/file")" ;;
+	flex) same "0:$GROUP" "$(stat -c %u:%g "$pod/lost+found")" ;;
+	claim) is_right "$scratch/data" && same 10 "$(find "$pod" -type f | wc -l)" ;;
+	esac
+}
+
+is_gone() {
+	same '[]' "$(ctl list --json | jq -c .)" && same '' "$(mounts_below "$scratch")" &&
+		same '' "$(ls "$FSGROUPFS_ROOT/var/lib/fsgroupfs/volumes")" &&
+		same '' "$(losetup -j "$scratch/images/disk")" && same 10 "$(find "$scratch/data" -type f | wc -l)"
+}
+
+# The steps that differ for each kind; test_volume_flow has those that do not.
+declare -A mount_steps=(
+	[git]='recorded wrapped-recorded wrapped-set-up wrapped-done set-up done'
+	[flex]='recorded plugin-bound set-up done target-mounted presented'
+	[claim]='wrapped-recorded plugin-bound wrapped-set-up wrapped-done set-up done'
+)
+mapfile -t unmount_steps < <("$helpers/steps" | grep '^unmount\.')
+i=0
+for kind in git flex claim; do
+	for step in ${mount_steps[$kind]}; do
+		step=mount.$step
+		undo=${unmount_steps[$((i++ % ${#unmount_steps[@]}))]}
+		crash_at "$step" mount_kind "$kind"
+		check "$kind: the next mount finishes after a crash at $step" mount_kind "$kind"
+		check "$kind: it is usable" is_usable "$kind"
+		crash_at "$undo" ctl unmount v
+		check "$kind: the next unmount finishes after a crash at $undo" ctl unmount v
+		check "$kind: nothing is left" is_gone
+	done
+	crash_at mount.set-up mount_kind "$kind"
+	check "$kind: unmount undoes a set-up that was cut off" ctl unmount v
+	check "$kind: nothing is left of it" is_gone
+done
+
+# ---- the daemon is killed while a program runs ----
+
+fifo=$scratch/fifo
+mkfifo "$fifo"
+sed -i "s|^attach)|attach)\n\techo \$\$ >'$fifo'; read -r _ <'$fifo'|" "$drivers/example.org~stub/stub"
+mount_kind flex &
+waiting=$!
+read -r driver <"$fifo"
+kill_daemon KILL
+check 'a program does not outlive the daemon' timeout 20 tail --pid="$driver" -f /dev/null
+wait "$waiting" || true
+sed -i "s|^\techo \$\$ >.*||" "$drivers/example.org~stub/stub"
+check 'a mount that was cut off in a program is finished' mount_kind flex
+check 'and usable' is_usable flex
+check 'and unmounted' ctl unmount v
+check 'nothing is left of that' is_gone
+
+end_volume_test

@@ -14,6 +14,7 @@
 #   TESTBIN=DIR          the test programs (default build/tests, with SANITIZE build/san-LIST/tests)
 #   COUNT=N              how often soak-failover kills the server on each file system (default 1000)
 #   FILTER=TEXT          run only the tests with TEXT in their name
+#   ROWS, CELLS, LONG    which part of the table `make test-table` runs (tests/integ/test_volume_table.sh)
 #   FUZZ_SECONDS=N       how long `make fuzz` stays with each target (default 600)
 #   JOBS=N               compilers at once under `make test` and the like (default: the number of CPUs)
 #   BOOTSTRAP=COMMAND    what `make test` and `make demo` set up the machine with (BOOTSTRAP=true: nothing)
@@ -33,6 +34,9 @@ CFLAGS ?= $(if $(SANITIZE),-O1,-O2) -g
 LDFLAGS ?=
 FILTER ?=
 JOBS ?= $(shell nproc)
+ROWS ?=
+CELLS ?=
+LONG ?=
 BOOTSTRAP ?= scripts/bootstrap
 DESTDIR ?=
 PREFIX ?= /usr/local
@@ -169,6 +173,11 @@ run-all-tests: test-programs
 
 # The libraries may be there only after the bootstrap: a make of its own looks for them.
 again = $(MAKE) --no-print-directory $(if $(findstring jobserver,$(MAKEFLAGS)),,-j$(JOBS))
+
+.PHONY: test-table
+test-table: all $(HELPER_FILES) ## every plugin in every state of a volume (as root; ROWS="local secret", CELLS=text, LONG=1)
+	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' ROWS='$(ROWS)' CELLS='$(CELLS)' LONG='$(LONG)' \
+		scripts/run-tests --integ test_volume_table
 
 .PHONY: test demo
 test: ## set up the machine, compile, run all tests (FILTER=text selects)

@@ -75,7 +75,8 @@ static int find_tables(struct store *s, struct tables **ret_tables)
 	static const char sql[] =
 		"SELECT 'run', 'id' UNION ALL SELECT 'volume', 'id' UNION ALL SELECT 'device', 'id' UNION ALL "
 		"SELECT t.name, f.\"from\" FROM sqlite_schema t, pragma_foreign_key_list(t.name) f "
-		"WHERE t.type = 'table' AND f.\"table\" = 'volume' AND t.name <> 'failure'";
+		"WHERE t.type = 'table' AND f.\"table\" = 'volume' "
+		"AND t.name NOT IN ('failure', 'device')";
 	AUTO(tables) *tables = calloc(1, sizeof(*tables));
 	AUTO_STATEMENT sqlite3_stmt *stmt = NULL;
 	int r = tables ? prepare(s, sql, NULL, NULL, &stmt) : -ENOMEM;

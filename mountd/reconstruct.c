@@ -15,6 +15,7 @@
 #include "mountd/finding.h"
 #include "mountd/mount.h"
 #include "mountd/tree_identity.h"
+#include "store/dump.h"
 
 static const char *const action_names[] = {
 	[ACTION_REBUILD] = "rebuild",
@@ -289,6 +290,11 @@ static void judge_other_boot(struct findings *f, struct volume_record *vol)
 		mark_absent(f, vol, restarted);
 }
 
+static bool is_of_this_boot(const struct manager *m, const struct volume_record *vol)
+{
+	return vol->boot_id && strcmp(vol->boot_id, m->boot_id) == 0;
+}
+
 static void reconstruct_locked(struct findings *f, struct volume_record *vol)
 {
 	AUTO(target) *target = NULL;
@@ -298,7 +304,7 @@ static void reconstruct_locked(struct findings *f, struct volume_record *vol)
 		stage_reconstruct(f, vol);
 		return;
 	}
-	if (strcmp(vol->boot_id ? vol->boot_id : "", f->m->boot_id) != 0) {
+	if (!is_of_this_boot(f->m, vol)) {
 		judge_other_boot(f, vol);
 		return;
 	}
@@ -353,20 +359,60 @@ static void drop_journals(struct manager *m)
 	closedir(dir);
 }
 
-static int reconstruct(struct findings *f)
+/* The volumes on record, of this boot or of another one. */
+static int reconstruct_all(struct findings *f, bool of_this_boot)
 {
 	struct volume_record **list = NULL;
-	int n;
+	int n = store_volume_list(f->m->store, &list);
 
+	for (int i = 0; i < n && !manager_is_stopping(f->m); i++) {
+		if (is_of_this_boot(f->m, list[i]) == of_this_boot)
+			reconstruct_one(f, list[i]->id);
+	}
+	if (n >= 0)
+		store_volume_list_free(list, (size_t)n);
+	return n < 0 ? n : 0;
+}
+
+/*
+ * After a restart of the machine everything changes a little: that is one transaction, of which nothing is lost
+ * that would not be found again. Where it is too much for a full disk's reserve, each change is one.
+ */
+static int reconstruct_at_start(struct findings *f)
+{
+	int r = store_batch_begin(f->m->store);
+
+	if (r == 0) {
+		find_lost(f);
+		r = reconstruct_all(f, false);
+	}
+	if (r == 0)
+		r = store_batch_end(f->m->store);
+	else
+		(void)store_batch_end(f->m->store);
+	if (r == 0)
+		return 0;
+	log_line(LOG_WARNING, "reconstruct", "one change after the other: %s", strerror(-r));
 	find_lost(f);
-	n = store_volume_list(f->m->store, &list);
-	if (n < 0)
-		return n;
-	for (int i = 0; i < n && !manager_is_stopping(f->m); i++)
-		reconstruct_one(f, list[i]->id);
-	store_volume_list_free(list, (size_t)n);
-	find_strays(f);
-	return 0;
+	return reconstruct_all(f, false);
+}
+
+static int reconstruct(struct findings *f)
+{
+	int r;
+
+	if (f->starting) {
+		r = reconstruct_at_start(f);
+	} else {
+		find_lost(f);
+		r = reconstruct_all(f, false);
+	}
+	/* Not in that transaction: what keepers are told must be on record. */
+	if (r == 0)
+		r = reconstruct_all(f, true);
+	if (r == 0)
+		find_strays(f);
+	return r;
 }
 
 void manager_reconstruct_start(struct manager *m)

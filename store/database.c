@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "fs/base/parse.h"
+#include "store/dump.h"
 
 /* The reserve grows by a little more than is missing, so that few transactions have to do it. */
 enum { RESERVE_STEP_BYTES = 1 << 20, RESERVE_PIECE_BYTES = 1 << 18 };
@@ -168,9 +169,11 @@ int database_begin(struct store *s, enum transaction kind)
 
 	pthread_mutex_lock(&s->lock);
 	error_text[0] = '\0';
-	r = store_errno(s->db,
-			sqlite3_exec(s->db, kind == TRANSACTION_READ ? "BEGIN" : "BEGIN IMMEDIATE",
-				     NULL, NULL, NULL));
+	r = store_errno(s->db, sqlite3_exec(s->db,
+					    s->batch		     ? "SAVEPOINT step" :
+					    kind == TRANSACTION_READ ? "BEGIN" :
+								       "BEGIN IMMEDIATE",
+					    NULL, NULL, NULL));
 	if (r < 0)
 		pthread_mutex_unlock(&s->lock);
 	else if (kind == TRANSACTION_ADD && (r = reserve_fill(s)) < 0)
@@ -192,19 +195,46 @@ int database_end(struct store *s, int result)
 	for (size_t i = 0; i < STATEMENT_COUNT; i++)
 		sqlite3_reset(s->statements[i]);
 	if (result >= 0) {
-		r = store_errno(s->db, sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL));
+		r = store_errno(s->db, sqlite3_exec(s->db, s->batch ? "RELEASE step" : "COMMIT",
+						    NULL, NULL, NULL));
 		if (r < 0)
 			result = r;
 	}
 	/* Some failures have rolled back already: then there is nothing left to do, and that is fine. */
-	if (!sqlite3_get_autocommit(s->db))
-		sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+	if (!sqlite3_get_autocommit(s->db) && (!s->batch || result < 0))
+		sqlite3_exec(s->db, s->batch ? "ROLLBACK TO step; RELEASE step" : "ROLLBACK", NULL,
+			     NULL, NULL);
 	memcpy(touched, s->touched, sizeof(touched));
 	s->touched[0] = '\0';
 	pthread_mutex_unlock(&s->lock);
-	if (result >= 0 && touched[0] && s->watcher)
+	if (result >= 0 && touched[0] && s->watcher && !s->batch)
 		s->watcher(s->watcher_arg, touched);
 	return result;
+}
+
+int store_batch_begin(struct store *s)
+{
+	int r;
+
+	pthread_mutex_lock(&s->lock);
+	r = store_errno(s->db, sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL));
+	s->batch = r == 0;
+	pthread_mutex_unlock(&s->lock);
+	return r;
+}
+
+int store_batch_end(struct store *s)
+{
+	int r = 0;
+
+	pthread_mutex_lock(&s->lock);
+	if (s->batch)
+		r = store_errno(s->db, sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL));
+	if (!sqlite3_get_autocommit(s->db))
+		sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+	s->batch = false;
+	pthread_mutex_unlock(&s->lock);
+	return r;
 }
 
 void database_end_read(struct store *s)

@@ -76,6 +76,7 @@ struct store {
 	sqlite3_stmt *statements[STATEMENT_COUNT]; /* guarded by lock */
 	char touched[VOLUME_ID_MAX +
 		     1]; /* the volume that this transaction changes; guarded by lock */
+	bool batch;	 /* dump.h; guarded by lock */
 	void (*watcher)(void *arg, const char *volume_id); /* dump.h; may be NULL; never changed */
 	void *watcher_arg;
 };

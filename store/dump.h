@@ -40,4 +40,12 @@ int store_text_id(struct store *s, const char *text, char **ret_id);
  */
 void store_watch(struct store *s, void (*changed)(void *arg, const char *volume_id), void *arg);
 
+/*
+ * store_batch_begin, store_batch_end: what is changed between them is one transaction, durable at its end only, and
+ * the watcher is told of none of it: for hundreds of small changes before there are other threads. Each change
+ * still fails for itself. Ending a batch that could not be begun is fine.
+ */
+int store_batch_begin(struct store *s);
+int store_batch_end(struct store *s);
+
 #endif

@@ -99,7 +99,9 @@ void brake_set(struct brake *b, bool is_on)
 		for (int kind = 0; kind < BRAKE_KINDS; kind++)
 			clear(&b->working[kind]);
 		atomic_store(&b->walker, 0);
-		b->slot_ends_ns = b->yielded_ns = b->judged_ns = 0;
+		b->slot_ends_ns = 0;
+		b->yielded_ns = 0;
+		b->judged_ns = 0;
 		b->rest_ns = REST_FIRST_NS;
 	}
 	atomic_store(&b->is_on, is_on);

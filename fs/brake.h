@@ -38,11 +38,11 @@ struct brake {
 	_Atomic uint64_t last_request_ns, last_work_ns;
 	struct brake_histogram resting[BRAKE_KINDS], working[BRAKE_KINDS];
 
-	/* Of the thread that walks while there are requests: it alone touches what follows. */
+	/* Of the thread that walks while there are requests: until another takes over, it alone sets these. */
 	_Atomic uint64_t walker;	  /* 0: none */
 	_Atomic uint64_t walker_since_ns; /* its last question */
-	uint64_t slot_ends_ns, yielded_ns, judged_ns;
-	uint64_t rest_ns; /* between two slots */
+	_Atomic uint64_t slot_ends_ns, yielded_ns, judged_ns;
+	_Atomic uint64_t rest_ns; /* between two slots */
 };
 
 /* brake_set: whether anything walks. Off, all that was learnt but the resting histograms is forgotten. */

@@ -429,7 +429,9 @@ int converge_start(struct converger *c)
 	int r;
 
 	pace_start(&c->pace);
+	pthread_mutex_lock(&c->lock);
 	c->is_done = false;
+	pthread_mutex_unlock(&c->lock);
 	atomic_store(&header(c)->state,
 		     atomic_load(&header(c)->paused) ? OVERLAY_PRESENTED : OVERLAY_CONVERGING);
 	r = pthread_create(&c->thread, NULL, run_walk, c);

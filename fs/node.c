@@ -451,9 +451,12 @@ void node_set_exclude(struct node_table *t, uint64_t id, uint64_t exclude)
 void node_release_settled(struct node_table *t, void (*unmark)(void *context, int fd),
 			  void *context)
 {
-	/* New slots that appear meanwhile belong to no run: it is over. */
-	uint32_t count = t->shared->header->slot_count;
+	uint32_t count;
 
+	/* New slots that appear meanwhile belong to no run: it is over. */
+	pthread_mutex_lock(&t->lock);
+	count = t->shared->header->slot_count;
+	pthread_mutex_unlock(&t->lock);
 	for (uint32_t slot = 1; slot < count; slot++) {
 		AUTO_FD int fd = -1;
 		struct node_info info;

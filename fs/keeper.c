@@ -28,9 +28,6 @@ enum {
 	NOTIFY_MS = 250,    /* watchers hear of counters at most this often */
 	TRY_FIRST_MS = 250, /* after a refused hand-off; doubles */
 	TRY_LAST_MS = 5000,
-	RETRY_FIRST_MS = 10 * 1000, /* after a walk that left failures; doubles */
-	RETRY_LAST_MS = 60 * 60 * 1000,
-	RETRY_SHARE = 20,	 /* a walk in vain takes at most one part in so many of the time */
 	SMALL_BYTES = 16 * 1024, /* what is larger goes back to the kernel with its free() */
 };
 
@@ -278,42 +275,6 @@ static void swap(struct keeper *k, bool is_quiet)
 	}
 }
 
-/* ---- what could not be changed ---- */
-
-static void schedule_retry(struct keeper *k, int64_t now)
-{
-	int64_t share = RETRY_SHARE * k->walked_ms;
-
-	k->retry_pause_ms = k->retry_pause_ms == 0 ? RETRY_FIRST_MS : 2 * k->retry_pause_ms;
-	if (k->retry_pause_ms > RETRY_LAST_MS)
-		k->retry_pause_ms = RETRY_LAST_MS;
-	k->retry_at_ms = now + (k->retry_pause_ms > share ? k->retry_pause_ms : share);
-}
-
-/* A walk that ended with failures is made again, later and later. */
-static void handle_failures(struct keeper *k, int64_t now)
-{
-	const struct shared_header *h = k->shared.header;
-
-	if (atomic_load(&h->state) == OVERLAY_CONVERGING) {
-		if (k->walk_since_ms == 0)
-			k->walk_since_ms = now;
-		return;
-	}
-	if (k->walk_since_ms > 0) {
-		k->walked_ms = now - k->walk_since_ms;
-		k->walk_since_ms = 0;
-	}
-	if (atomic_load(&h->state) != OVERLAY_CONVERGED || atomic_load(&h->failed) == 0) {
-		k->retry_at_ms = k->retry_pause_ms = 0;
-	} else if (k->retry_at_ms == 0) {
-		schedule_retry(k, now);
-	} else if (now >= k->retry_at_ms) {
-		schedule_retry(k, now);
-		keeper_tell(k, CHANNEL_CONVERGE, NULL);
-	}
-}
-
 /* ---- control ---- */
 
 static int on_controls_changed(void *context)
@@ -417,7 +378,6 @@ static int poll_timeout(const struct keeper *k, int64_t now)
 			  k->notify_due		? 0 :
 						  NOTIFY_MS;
 	timeout = sooner(timeout, k->try_at_ms, now);
-	timeout = sooner(timeout, k->retry_at_ms, now);
 	watch = keeper_watch_pause_ms(k);
 	if (watch >= 0 && (timeout < 0 || watch < timeout))
 		timeout = watch;
@@ -434,7 +394,6 @@ static void handle_time(struct keeper *k)
 		k->try_at_ms = 0;
 		keeper_tell(k, CHANNEL_TRY, NULL);
 	}
-	handle_failures(k, now);
 	if ((k->notify_due || counts) && now >= k->notify_at_ms) {
 		k->notify_due = false;
 		k->notify_at_ms = now + NOTIFY_MS;

@@ -50,10 +50,6 @@ struct keeper {
 	int64_t notify_at_ms; /* not before */
 	int64_t try_at_ms;    /* 0: no try is due */
 	int64_t try_pause_ms;
-	/* Files that could not be changed are tried again: */
-	int64_t retry_at_ms; /* 0: none is due */
-	int64_t retry_pause_ms;
-	int64_t walk_since_ms, walked_ms; /* when the last walk began, and how long it took */
 };
 
 int64_t keeper_now_ms(void);

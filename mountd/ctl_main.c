@@ -29,7 +29,7 @@ static int help(void)
 	     "           --target DIR [--fsgroup GID]\n"
 	     "           [--policy Always|OnRootMismatch|RootOnly] [--ownership converge|virtual|none]\n"
 	     "           [--exclude PATTERN]... [--keep-private] [--read-only] [--converge-rate N]\n"
-	     "           [--handoff yes|no] [--settle MS] [--conflict refuse|virtual]\n"
+	     "           [--handoff yes|no|namespaces] [--settle MS] [--conflict refuse|virtual]\n"
 	     "           [--coherence exclusive|shared] [--persist] [--volume-id ID]\n"
 	     "  unmount  TARGET|ID [--lazy] | --all\n"
 	     "  stage    --spec FILE --device PATH [--format] [--fs-type T] [--mount-options O]\n"

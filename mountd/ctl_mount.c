@@ -134,8 +134,10 @@ static int set_handoff(struct arguments *a, const char *value)
 {
 	bool yes = true;
 
-	if (parse_bool(value, &yes) < 0)
-		return fail(a, EXIT_USAGE, "handoff", value, "neither yes nor no");
+	if (strcmp(value, "namespaces") == 0)
+		json_object_set_new(a->request, "handoffInNamespaces", json_true());
+	else if (parse_bool(value, &yes) < 0)
+		return fail(a, EXIT_USAGE, "handoff", value, "neither yes, no nor namespaces");
 	json_object_set_new(a->request, "handoff", json_boolean(yes));
 	return EXIT_OK;
 }

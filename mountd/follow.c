@@ -188,22 +188,28 @@ static bool look_at_target(const struct volume_record *vol, struct target **ret_
 }
 
 /* The keeper speaks of its own target; a volume that shares the overlay has a mount of its own. */
-static uint64_t mount_id_of(const struct volume_record *vol, const struct overlay_status *status)
+static uint64_t mount_id_of(struct manager *m, const struct volume_record *vol,
+			    const struct overlay_status *status)
 {
 	AUTO(target) *target = NULL;
 	struct mount_view view;
 
 	if (status->mount_id == 0 || status->mount_id == vol->mount_id)
 		return vol->mount_id;
-	return look_at_target(vol, &target, &view) && view.id == status->mount_id ? view.id :
-										    vol->mount_id;
+	if (!look_at_target(vol, &target, &view))
+		return vol->mount_id;
+	if (view.id == status->mount_id ||
+	    (status->state == VOLUME_NATIVE && view.id != vol->mount_id &&
+	     was_handed_off(m, vol, target, &view)))
+		return view.id;
+	return vol->mount_id;
 }
 
 static int follow_state(struct manager *m, const struct volume_record *vol,
 			const struct overlay_status *status)
 {
 	const char *reason = status->reason[0] ? status->reason : NULL;
-	uint64_t mount_id = mount_id_of(vol, status);
+	uint64_t mount_id = mount_id_of(m, vol, status);
 	bool same_reason = strcmp(vol->reason ? vol->reason : "", status->reason) == 0;
 	int r;
 

@@ -90,7 +90,10 @@ static int build_arguments(const struct overlay_spec *spec, const char *program,
 	push_option(args, "policy=%s", spec->policy);
 	push_option(args, "ownership=%s", spec->ownership);
 	push_option(args, "coherence=%s", spec->coherence);
-	push_option(args, "handoff=%s", spec->handoff ? "yes" : "no");
+	push_option(args, "handoff=%s",
+		    !spec->handoff		? "no" :
+		    spec->handoff_in_namespaces ? "namespaces" :
+						  "yes");
 	push_option(args, "converge_rate=%llu", (unsigned long long)spec->converge_rate);
 	if (spec->total > 0)
 		push_option(args, "total=%llu", (unsigned long long)spec->total);

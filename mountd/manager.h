@@ -90,7 +90,7 @@ struct mount_request {
 	json_t *objects; /* what the call brought (plugins/objects.h), unchecked, or NULL; payload */
 	const char *pod; /* "NS/NAME": which of the Pods in it, or NULL */
 	bool keep_private, read_only, persist;
-	bool handoff;
+	bool handoff, handoff_in_namespaces;
 	bool has_rate, has_settle;
 	uint64_t converge_rate, settle_ms;
 };

@@ -51,7 +51,7 @@ struct overlay_spec {
 	int lower_fd, parent_fd;
 	int journal_fd; /* -1: none (virtual) */
 	gid_t gid;
-	bool read_only, keep_private, handoff, paused;
+	bool read_only, keep_private, handoff, handoff_in_namespaces, paused;
 	const char *policy;
 	const char *ownership; /* "converge" | "virtual" */
 	char *const *excludes; /* NULL-terminated, or NULL */

@@ -174,6 +174,7 @@ static int start_overlay(struct presenting *p, const struct plan *plan,
 		.read_only = vol->read_only,
 		.keep_private = vol->keep_private,
 		.handoff = vol->handoff && !plan->is_virtual,
+		.handoff_in_namespaces = vol->handoff_in_namespaces,
 		.paused = vol->paused,
 		/* Whether a matching root spares the run is decided already, with more to go by than the root. */
 		.policy = strcmp(vol->policy, "OnRootMismatch") == 0 ? "Always" : vol->policy,

@@ -80,19 +80,20 @@ static enum proto_exit handle_mount(struct request *q)
 	struct mount_request mount = { .front = q->front, .fs_group = GID_UNSET, .handoff = true };
 	const char *front = NULL;
 	json_int_t gid = -1, rate = -1, settle = -1;
-	int keep_private = 0, read_only = 0, handoff = 1, persist = 0;
+	int keep_private = 0, read_only = 0, handoff = 1, in_namespaces = 0, persist = 0;
 	json_error_t error;
 
 	if (json_unpack_ex(
 		    q->args, &error, JSON_STRICT,
-		    "{s:s, s?s, s?s, s?s, s?I, s?s, s?s, s?o, s?b, s?b, s?I, s?b, s?I, s?s, s?s, s?b, s?s, s?s, s?o, s?s, s?s}",
+		    "{s:s, s?s, s?s, s?s, s?I, s?s, s?s, s?o, s?b, s?b, s?I, s?b, s?I, s?s, s?s, s?b, s?s, s?s, s?o, s?s, s?s, s?b}",
 		    "target", &mount.target, "plugin", &mount.plugin, "source", &mount.source,
 		    "spec", &mount.spec, "fsGroup", &gid, "policy", &mount.policy, "ownership",
 		    &mount.ownership, "excludes", &mount.excludes, "keepPrivate", &keep_private,
 		    "readOnly", &read_only, "convergeRate", &rate, "handoff", &handoff, "settleMs",
 		    &settle, "conflict", &mount.conflict, "coherence", &mount.coherence, "persist",
 		    &persist, "volumeId", &mount.volume_id, "frontEnd", &front, "objects",
-		    &mount.objects, "pod", &mount.pod, "staged", &mount.staged) < 0)
+		    &mount.objects, "pod", &mount.pod, "staged", &mount.staged,
+		    "handoffInNamespaces", &in_namespaces) < 0)
 		return usage(q, &error);
 	if (!take_front_end(q, front, &mount.front))
 		return q->answer.exit;
@@ -106,6 +107,7 @@ static enum proto_exit handle_mount(struct request *q)
 	mount.keep_private = keep_private;
 	mount.read_only = read_only;
 	mount.handoff = handoff;
+	mount.handoff_in_namespaces = in_namespaces;
 	mount.persist = persist;
 	mount.has_rate = rate >= 0;
 	mount.converge_rate = rate >= 0 ? (uint64_t)rate : 0;

@@ -120,7 +120,7 @@ static enum proto_exit lock_volume(struct mounting *x, struct volume_record **re
 static int is_at_target(struct manager *m, const struct volume_record *vol,
 			const struct target *target, char *ret_error)
 {
-	struct overlay *o = overlay_find(m->overlays, vol->id);
+	AUTO(overlay) *o = overlay_find(m->overlays, vol->id);
 	AUTO(volume_record) *now = NULL;
 	struct overlay_status status = { 0 };
 	struct mount_view view;
@@ -135,13 +135,14 @@ static int is_at_target(struct manager *m, const struct volume_record *vol,
 		(void)overlay_refresh(o, &status);
 	if (store_volume_by_id(m->store, vol->id, &now) == 0)
 		id = now->mount_id;
-	overlay_unref(o);
 	r = mount_look(target->parent_fd, target->name, &view);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	if (!view.is_root)
 		return 0;
 	if (view.id != 0 && (view.id == id || view.id == status.mount_id))
+		return 1;
+	if (status.state == VOLUME_NATIVE && was_handed_off(m, vol, target, &view))
 		return 1;
 	snprintf(ret_error, ANSWER_TEXT_MAX, "something that is not ours is mounted at the target");
 	if (mount_describe(target->resolved, ret_error, ANSWER_TEXT_MAX / 2) == 0)

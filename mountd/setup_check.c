@@ -105,6 +105,7 @@ static int fill_record(struct mounting *x)
 	vol->keep_private = q->keep_private;
 	vol->read_only = q->read_only || x->spec->read_only || x->plugin->attributes.is_read_only;
 	vol->handoff = q->handoff;
+	vol->handoff_in_namespaces = q->handoff && q->handoff_in_namespaces;
 	vol->persist = q->persist;
 	vol->converge_rate = q->has_rate ? q->converge_rate : x->front->converge_rate;
 	vol->state = VOLUME_SETTING_UP;

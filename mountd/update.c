@@ -69,6 +69,7 @@ static const struct {
 	{ "keepPrivate", NULL },
 	{ "readOnly", NULL },
 	{ "handoff", NULL },
+	{ "handoffInNamespaces", NULL },
 	{ "settleMs", NULL },
 	{ "conflict", NULL },
 	{ "coherence", NULL },

@@ -105,6 +105,10 @@ static const char *const migrations[] = {
 	" certifies TEXT,"
 	" PRIMARY KEY (volume_id, name)"
 	") STRICT;",
+
+	/* 3 */
+	"ALTER TABLE volume ADD COLUMN handoff_in_namespaces INTEGER NOT NULL DEFAULT 0"
+	" CHECK (handoff_in_namespaces IN (0, 1));",
 };
 
 _Static_assert(ARRAY_SIZE(migrations) == STORE_SCHEMA_VERSION, "a migration for every version");

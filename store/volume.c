@@ -38,6 +38,7 @@ static const struct field volume_fields[] = {
 	COLUMN(TEXT, boot_id),
 	COLUMN(U64, mount_id),
 	COLUMN(TEXT, run_id),
+	COLUMN(BOOL, handoff_in_namespaces),
 	COLUMN(I64, updated_at_ms),
 	COLUMN(I64, created_at_ms),
 };

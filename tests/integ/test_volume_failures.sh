@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# What a run could not change: kept with path and errno, told by events, tried again by itself; and how a mount spends
+# What a run could not change: kept with path and errno, told by events, forgotten when mended; and how a mount spends
 # its settle budget. Needs root, /dev/fuse and a file system with chattr +i.
 set -euo pipefail
 # shellcheck source=tests/integ/lib_volume.sh
@@ -20,12 +20,6 @@ data=$scratch/disk/data
 last_event() {
 	ctl events --json | jq -rs --arg kind "$1" \
 		'[.[] | if type == "array" then .[] else . end | select(.kind == $kind)][-1].message'
-}
-
-# happens KIND VOLUME: within half a minute there is such an event.
-happens() {
-	grep -q -m 1 "\"volume\": *\"$2\".*\"kind\": *\"$1\"\|\"kind\": *\"$1\".*\"volume\": *\"$2\"" \
-		< <(timeout 30 "$BIN/fsgroupctl" events -f --json 2>/dev/null)
 }
 
 # ---- failures ----
@@ -53,17 +47,6 @@ check 'converge' ctl converge stuck
 check 'native when nothing is left' ctl wait stuck --for native --timeout 20
 check_same 'nothing is listed any more' 0 "$(field_of stuck .failuresTotal)"
 check 'unmount' ctl unmount stuck
-
-touch "$data/again"
-chattr +i "$data/again"
-check 'mount with an immutable file' ctl mount --plugin local --source "$data" --target "$pod" \
-	--fsgroup "$GROUP" --volume-id again
-check 'converged' ctl wait again --for converged --timeout 20
-check_same 'one failure' 1 "$(field_of again .failuresTotal)"
-chattr -i "$data/again"
-check 'by itself it is tried again, and native' happens native again
-check_same 'it is right' "$GROUP" "$(stat -c %g "$data/again")"
-check 'unmount' ctl unmount again
 
 # ---- RootOnly ----
 

@@ -29,6 +29,16 @@ keepers() {
 	overlay_pids | wc -l
 }
 
+# happens_reason ID TEXT: the state's reason becomes that.
+happens_reason() {
+	local line
+
+	while IFS= read -r line; do
+		[ "$(jq -r .reason <<<"$line")" != "$2" ] || return 0
+	done < <(timeout 20 "$BIN/fsgroupctl" status "$1" --json --watch 2>/dev/null | jq -c --unbuffered .)
+	return 1
+}
+
 # ---- equal arguments: one overlay ----
 
 make_files "$data" 600
@@ -49,6 +59,39 @@ check 'share: converged' ctl wait b --for converged --timeout 20
 check_same 'share: the chmod is settled for all' "0:$GROUP:600" "$(attributes "$data/d5/f599")"
 check 'share: unmount the second' ctl unmount b
 check 'share: the last one out takes all away' nothing_mounted
+
+# ---- the hand-off of a shared one ----
+
+rm -rf "$data"
+make_files "$data" 100
+for handoff in yes namespaces; do
+	chmod g-s "$data"
+	for id in a b; do
+		where=$one
+		[ "$id" = a ] || where=$two
+		check "shared, $handoff: mount $id" local_volume "$id" "$data" "$where" "$GROUP" --handoff "$handoff" \
+			--converge-rate 100
+	done
+	check "shared, $handoff: repeating the second is a success" local_volume b "$data" "$two" "$GROUP" \
+		--handoff "$handoff"
+	check "shared, $handoff: converges" ctl converge a --rate max
+	check "shared, $handoff: converged" ctl wait b --for converged --timeout 20
+	if [ "$handoff" = yes ]; then
+		check 'shared: stays, and says why' happens_reason a 'it is mounted at another place too'
+		check 'shared: one goes' ctl unmount b
+		check 'shared: the other is native' ctl wait a --for native --timeout 20
+	else
+		check 'shared: both are native' ctl wait a --for native --timeout 20
+		check 'shared: ... by their own word' ctl wait b --for native --timeout 20
+		check_same 'shared: ... and in truth' "$(stat -c %d "$data") $(stat -c %d "$data")" \
+			"$(stat -c %d "$one" "$two" | paste -sd' ')"
+		check_same 'shared: no process stays' '' "$(overlay_pids)"
+		check 'shared: repeating the second is a success' local_volume b "$data" "$two" "$GROUP"
+		check 'shared: unmount the second' ctl unmount b
+	fi
+	check "shared, $handoff: unmount" ctl unmount a
+	find "$data" -type f -exec chmod 0640 {} +
+done
 
 # ---- conflicts ----
 

@@ -156,6 +156,15 @@ static bool hold_and_swap(struct server *s, uint64_t *ret_open, char ret_reason[
 	return swapped;
 }
 
+static const char *describe_opens(uint64_t open, char ret_reason[256])
+{
+	ret_reason[0] = '\0';
+	if (open > 0)
+		snprintf(ret_reason, 256, "%llu open file%s", (unsigned long long)open,
+			 open == 1 ? "" : "s");
+	return ret_reason;
+}
+
 static void try_handoff(struct server *s)
 {
 	char reason[256] = "";
@@ -174,8 +183,7 @@ static void try_handoff(struct server *s)
 		s->is_asking = false;
 	}
 	if (open > 0)
-		snprintf(reason, sizeof(reason), "%llu open file%s", (unsigned long long)open,
-			 open == 1 ? "" : "s");
+		describe_opens(open, reason);
 	if (swapped)
 		set_state(s, OVERLAY_NATIVE, "");
 	else if (strcmp(reason, s->ov.shared.header->reason) != 0)
@@ -235,7 +243,8 @@ static void conclude(struct server *s)
 		return;
 	}
 	s->wants_handoff = true;
-	set_state(s, OVERLAY_CONVERGED, "");
+	/* Known before the run is on record: whoever waits for "converged" reads why it is not more. */
+	set_state(s, OVERLAY_CONVERGED, describe_opens(node_opens(s->ov.nodes), reason));
 	try_handoff(s);
 }
 

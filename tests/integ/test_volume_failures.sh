@@ -48,6 +48,22 @@ check 'native when nothing is left' ctl wait stuck --for native --timeout 20
 check_same 'nothing is listed any more' 0 "$(field_of stuck .failuresTotal)"
 check 'unmount' ctl unmount stuck
 
+# ---- who sits on an overlay that has been handed off ----
+
+check 'holders: mount' ctl mount --plugin local --source "$data" --target "$pod" --fsgroup 4343 --volume-id held \
+	--converge-rate 10
+# shellcheck disable=SC2016
+coproc SITTER { cd "$pod/d0" && echo ready && cat; }
+read -r -u "${SITTER[0]}" _
+check 'holders: converge' ctl converge held --rate max
+check 'holders: native' ctl wait held --for native --timeout 20
+check_same 'holders: by namespace and process' "$(readlink /proc/self/ns/mnt) $SITTER_PID" \
+	"$(field_of held '.overlayHolders[] | "\(.mntns) \(.pids | min)"')"
+exec {SITTER[1]}>&-
+wait "$SITTER_PID" || true
+check_same 'holders: none when they are gone' '[]' "$(field_of held '.overlayHolders | tostring')"
+check 'holders: unmount' ctl unmount held
+
 # ---- RootOnly ----
 
 rm -rf "$data"

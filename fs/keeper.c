@@ -290,6 +290,7 @@ static int on_converge(void *context)
 	struct keeper *k = context;
 
 	k->notify_due = true;
+	atomic_store(&k->shared.header->converge_asked, 1);
 	return keeper_tell(k, CHANNEL_CONVERGE, NULL);
 }
 

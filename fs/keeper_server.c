@@ -109,7 +109,10 @@ int keeper_expect(struct keeper *k, enum channel_kind expected)
 
 int keeper_tell(struct keeper *k, enum channel_kind kind, const char *text)
 {
-	return k->server.channel_fd < 0 ? 0 : channel_send(k->server.channel_fd, kind, 0, text);
+	int r = k->server.channel_fd < 0 ? 0 : channel_send(k->server.channel_fd, kind, 0, text);
+
+	/* It has just died. */
+	return r == -EPIPE || r == -ECONNRESET ? 0 : r;
 }
 
 /*

@@ -283,6 +283,7 @@ static void handle_message(struct server *s, const struct channel_message *messa
 		break;
 	case CHANNEL_CONVERGE:
 		retry_forget(&s->retry);
+		atomic_store(&s->ov.shared.header->converge_asked, 0);
 		converge_now(s);
 		break;
 	case CHANNEL_FINISHED:
@@ -333,13 +334,17 @@ static void choose_first_state(struct server *s, bool *ret_walk)
 static void choose_next_state(struct server *s, bool *ret_walk)
 {
 	struct overlay *ov = &s->ov;
-	const struct shared_header *h = ov->shared.header;
+	struct shared_header *h = ov->shared.header;
 
 	*ret_walk = false;
 	if (atomic_load(&h->swapped)) {
 		s->was_swapped = true;
 		ov->gate.state = GATE_SWAPPED;
 		set_state(s, OVERLAY_NATIVE, "");
+	} else if (atomic_exchange(&h->converge_asked, 0) && s->ov.converger &&
+		   !atomic_load(&h->run_over)) {
+		atomic_store(&h->walk_done, 0);
+		*ret_walk = true;
 	} else if (atomic_load(&h->walk_done)) {
 		atomic_store(&s->walk_finished, true);
 		session_poke(ov);

@@ -109,8 +109,9 @@ struct shared_header {
 	unsigned char init_request[SHARED_INIT_MAX], init_reply[SHARED_INIT_MAX];
 
 	/* Controls: written by the keeper. */
-	_Atomic uint32_t restarts; /* servers before this one */
-	_Atomic uint32_t swapped;  /* the overlay is off its target: the native tree is there */
+	_Atomic uint32_t restarts;	 /* servers before this one */
+	_Atomic uint32_t converge_asked; /* "converge now", until a server has heard it */
+	_Atomic uint32_t swapped; /* the overlay is off its target: the native tree is there */
 	uint32_t kill_opcode, kill_point; /* ledger_pass(), before the first server only */
 	_Atomic uint32_t paused;
 	_Atomic uint64_t converge_rate; /* files a second, 0: no limit */

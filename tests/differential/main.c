@@ -46,7 +46,7 @@ static int usage(void)
 {
 	fprintf(stderr,
 		"usage: differential [--fs TYPE] [--mode paused|converging] "
-		"[--coherence shared|exclusive] [--atime OPTION] [--durable yes|no]\n"
+		"[--coherence shared|exclusive] [--atime OPTION] [--durable yes|no] [--kill MILLISECONDS]\n"
 		"    [--seed N] [--steps N] [--trial N] [--seconds N] [--shrink SECONDS] [--keep-going]\n");
 	return EXIT_USAGE;
 }
@@ -59,6 +59,7 @@ static int parse_settings(int argc, char **argv, struct settings *ret)
 		{ "coherence", required_argument, NULL, 'c' },
 		{ "atime", required_argument, NULL, 'a' },
 		{ "durable", required_argument, NULL, 'd' },
+		{ "kill", required_argument, NULL, 'r' },
 		{ "seed", required_argument, NULL, 's' },
 		{ "steps", required_argument, NULL, 'n' },
 		{ "trial", required_argument, NULL, 't' },
@@ -86,6 +87,9 @@ static int parse_settings(int argc, char **argv, struct settings *ret)
 			break;
 		case 'd':
 			r = parse_bool(optarg, &v->is_durable);
+			break;
+		case 'r':
+			r = parse_u32(optarg, &v->kill_ms);
 			break;
 		case 's':
 			r = parse_u64(optarg, &ret->seed);
@@ -170,7 +174,7 @@ static int run_trials(const struct settings *s)
 	AUTO_FREE struct kinds *kinds = calloc(1, sizeof(*kinds));
 	time_t until = time(NULL) + (time_t)s->seconds;
 	uint64_t done = 0, seed = s->seed;
-	unsigned different = 0;
+	unsigned different = 0, kills = 0;
 
 	if (!steps || !d || !kinds)
 		return EXIT_USAGE;
@@ -187,6 +191,7 @@ static int run_trials(const struct settings *s)
 				(unsigned long long)seed, strerror(-r));
 			return EXIT_USAGE;
 		}
+		kills += t.kills;
 		done += d->is_found ? d->at + 1 : count;
 		if (!d->is_found)
 			continue;
@@ -199,6 +204,8 @@ static int run_trials(const struct settings *s)
 	       s->volume.converges ? "converging" : "paused",
 	       s->volume.is_exclusive ? "exclusive" : "shared", (unsigned long long)done,
 	       (unsigned long long)s->seed, (unsigned long long)seed - (seed > s->seed), different);
+	if (s->volume.kill_ms > 0)
+		printf("  %u servers were killed\n", kills);
 	for (unsigned i = 0; i < kinds->count && s->keeps_going; i++)
 		printf("  %4u %s\n", kinds->rows[i].times, kinds->rows[i].kind);
 	return different ? EXIT_FAILURE : EXIT_SUCCESS;

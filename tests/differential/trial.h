@@ -12,6 +12,7 @@ struct trial {
 	uint64_t seed; /* of the tree and, when they are made up, the steps */
 	unsigned count;
 	struct step *steps;
+	unsigned kills; /* servers that were killed, in the end */
 };
 
 /*

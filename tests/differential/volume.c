@@ -209,12 +209,13 @@ static int make_trees(const struct volume_config *c, uint64_t seed)
 
 /* ---- the overlay ---- */
 
-static int connect_keeper(struct volume *v, const struct sockaddr_un *address)
+static int connect_keeper(const struct sockaddr_un *address, int *ret_fd)
 {
-	v->control_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	if (v->control_fd < 0 ||
-	    connect(v->control_fd, (const struct sockaddr *)address, sizeof(*address)) < 0)
+	AUTO_FD int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+
+	if (fd < 0 || connect(fd, (const struct sockaddr *)address, sizeof(*address)) < 0)
 		return -errno;
+	*ret_fd = take_fd(&fd);
 	return 0;
 }
 
@@ -224,7 +225,7 @@ static int start_overlay(struct volume *v, uint64_t seed)
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
 	char options[256], run_option[64] = "", lower[PATH_BYTES], target[PATH_BYTES];
 	AUTO_FD int listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-	int r;
+	int r, killer_fd = -1;
 
 	path_in(c, LOWER, lower);
 	path_in(c, TARGET, target);
@@ -237,10 +238,17 @@ static int start_overlay(struct volume *v, uint64_t seed)
 		return -errno;
 	if (c->is_durable)
 		snprintf(run_option, sizeof(run_option), ",run=%032llx", (unsigned long long)seed);
-	snprintf(options, sizeof(options), "gid=%d,handoff=no,paused,coherence=%s,control_fd=%d%s",
-		 VOLUME_GID, c->is_exclusive ? "exclusive" : "shared", listener, run_option);
+	snprintf(options, sizeof(options),
+		 "gid=%d,handoff=no,paused,max_deaths=0,coherence=%s,control_fd=%d%s", VOLUME_GID,
+		 c->is_exclusive ? "exclusive" : "shared", listener, run_option);
 	r = run((char *[]){ (char *)c->program, (char[]){ "-o" }, options, lower, target, NULL });
-	return r < 0 ? r : connect_keeper(v, &address);
+	if (r == 0)
+		r = connect_keeper(&address, &v->control_fd);
+	if (r == 0 && c->kill_ms > 0)
+		r = connect_keeper(&address, &killer_fd);
+	return r < 0 || c->kill_ms == 0 ?
+		       r :
+		       killer_start(&v->killer, killer_fd, (unsigned)seed, c->kill_ms);
 }
 
 static int open_root(const struct volume_config *c, const char *name, int *ret_fd)
@@ -271,32 +279,41 @@ static int change_eagerly(const struct volume_config *c)
 int volume_open(const struct volume_config *config, uint64_t seed, struct volume *ret)
 {
 	struct volume v = {
-		.config = config, .eager_fd = -1, .overlay_fd = -1, .lower_fd = -1, .control_fd = -1
+		.config = config,
+		.eager_fd = -1,
+		.overlay_fd = -1,
+		.lower_fd = -1,
+		.control_fd = -1,
+		.killer.control_fd = -1,
 	};
 	int r = make_trees(config, seed);
 
+	*ret = v;
 	if (r == 0)
 		r = change_eagerly(config);
 	if (r == 0)
-		r = start_overlay(&v, seed);
+		r = start_overlay(ret, seed);
 	if (r == 0)
-		r = open_root(config, EAGER, &v.eager_fd);
+		r = open_root(config, EAGER, &ret->eager_fd);
 	if (r == 0)
-		r = open_root(config, LOWER, &v.lower_fd);
+		r = open_root(config, LOWER, &ret->lower_fd);
 	if (r == 0)
-		r = open_root(config, TARGET, &v.overlay_fd);
-	if (r < 0) {
-		volume_close(&v);
-		return r;
-	}
-	*ret = v;
-	return 0;
+		r = open_root(config, TARGET, &ret->overlay_fd);
+	if (r < 0)
+		volume_close(ret);
+	return r;
+}
+
+unsigned volume_spare(struct volume *v)
+{
+	return killer_stop(&v->killer);
 }
 
 void volume_close(struct volume *v)
 {
 	static const char *const points[] = { TARGET, LOWER, EAGER, "overlay", "lower", "eager" };
 
+	(void)volume_spare(v);
 	cleanup_fd(&v->overlay_fd);
 	cleanup_fd(&v->lower_fd);
 	cleanup_fd(&v->eager_fd);

@@ -14,6 +14,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "tests/differential/killer.h"
+
 enum { VOLUME_GID = 4242 };
 
 struct volume_config {
@@ -23,6 +25,8 @@ struct volume_config {
 	const char *atime; /* mount option */
 	bool converges;	   /* while the steps run; else only at their end */
 	bool is_exclusive;
+	unsigned
+		kill_ms; /* the server is killed after at most as long, again and again; 0: it is not */
 	bool is_durable; /* the run has an id: files that users change are marked */
 };
 
@@ -31,6 +35,7 @@ struct volume {
 	int eager_fd, overlay_fd; /* roots, O_RDONLY */
 	int lower_fd;
 	int control_fd;
+	struct killer killer;
 };
 
 /* volume_open: on failure what was done is undone. @ret->lower_fd shows the tree as it was made. */
@@ -39,6 +44,9 @@ void volume_close(struct volume *v);
 
 /* volume_send: one request to the overlay's keeper. Returns 0 or -errno. */
 int volume_send(struct volume *v, const char *request);
+
+/* volume_spare: the server is killed no more; how often it was. */
+unsigned volume_spare(struct volume *v);
 
 /* volume_converge: lets it finish, and waits. -EIO: it says that some files failed. */
 int volume_converge(struct volume *v, char *ret_reason, size_t size);

@@ -35,6 +35,8 @@ inside() {
 	check 'mounts' overlay main "$lower" "$target" gid=4242 paused
 	cat "$target/a/kept" >/dev/null
 	check_same 'data goes through the page cache' cached "$(keeper main get data_path)"
+	check_same 'no server can follow this one, which status says' 'no: file handles cannot be opened here' \
+		"$(keeper main get failover)"
 	check_same 'shows the group' 1000:4242:660 "$(attributes "$target/a/b/c/file")"
 	check_same 'and set-group-ID' 1000:4242:2770 "$(attributes "$target/a/b")"
 	check_same 'writes nothing' 1000:1000:600 "$(attributes "$lower/a/b/c/file")"
@@ -84,6 +86,12 @@ inside() {
 	compare 'the native tree equals the eager copy' "$target"
 	umount "$target"
 	umount "$scratch/eager"
+	mkdir "$scratch/again"
+	check 'mounts again' overlay main "$scratch/again" "$target" gid=4242 paused
+	kill -9 "$(keeper main get server_pid)"
+	check_fails 'a server that dies takes the mount with it' timeout 5 ls "$target"
+	check 'and the keeper' no_process_stays
+	check 'what is left is unmounted' umount "$target"
 	end_test
 }
 

@@ -47,8 +47,8 @@ static void overlay_status_parse_absent_fields_are_zero(void **state)
 	struct overlay_status s;
 
 	(void)state;
-	assert_int_equal(overlay_status_parse("status\nstate=failed\nreason=server keeps dying\n", &s),
-			 0);
+	assert_int_equal(
+		overlay_status_parse("status\nstate=failed\nreason=server keeps dying\n", &s), 0);
 	assert_int_equal(s.state, VOLUME_FAILED);
 	assert_string_equal(s.reason, "server keeps dying");
 	assert_int_equal(overlay_status_parse("status\nstate=virtual\n", &s), 0);

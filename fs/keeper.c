@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
@@ -480,6 +481,8 @@ int keeper_main(const struct overlay_options *options, const char *source, const
 	umask(077);
 	/* There may be a thousand of us: what is used for a moment goes back at once. */
 	mallopt(M_MMAP_THRESHOLD, SMALL_BYTES);
+	mallopt(M_TOP_PAD, 0);
+	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 	raise_descriptors();
 	k.signal_fd = block_signals();
 	status = k.signal_fd < 0 ? keeper_fail(&k, "signals", k.signal_fd) : prepare(&k);

@@ -380,6 +380,7 @@ static int prepare(struct server *s, const struct overlay_options *options,
 	ov->entry_timeout = ov->attr_timeout = exclusive ? TIMEOUT_EXCLUSIVE : TIMEOUT_SHARED;
 	gate_init(&ov->gate);
 	prctl(PR_SET_NAME, "fsgroupfs-srv");
+	prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0); /* the keeper's own thrift */
 
 	*ret_step = "shared memory";
 	r = shared_attach(fds->shared, &ov->shared);

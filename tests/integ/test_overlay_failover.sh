@@ -153,6 +153,7 @@ echo '# what is held goes on'
 begin handoff=no
 exec 7<>"$target/a" 8<"$target/b"
 coproc HELD { "$once" hold "$target/c"; }
+held_pid=$HELD_PID
 read -r _ <&"${HELD[0]}"
 wanted=$(stat -c '%i' "$lower/c")
 rm "$target/b" "$target/c"
@@ -173,7 +174,7 @@ read -r got <&"${HELD[0]}"
 check_same 'which still stands for it' "$wanted 0" "$got"
 cd /
 exec 7>&- 8<&- {HELD[1]}>&-
-wait "$HELD_PID"
+wait "$held_pid"
 finish held
 
 echo '# the converger goes on'
@@ -184,6 +185,35 @@ keeper main send rate rate=0 >"$scratch/answer"
 check 'it gets to the end, as fast as it is told now' keeper main wait state=converged
 check_same 'and everything is right' '' "$(find "$lower" ! -gid "$gid")"
 finish converging
+
+echo '# file data through the page cache, where layers are too many for the kernel'
+begin handoff=no
+layers=()
+below=$target
+for layer in 2 3 4; do
+	mkdir -p "$scratch/layer$layer"
+	overlay "layer$layer" "$below" "$scratch/layer$layer" "gid=$gid" paused handoff=no max_deaths=0
+	below=$scratch/layer$layer
+	layers=("$below" "${layers[@]}")
+done
+kill_top() {
+	kill -9 "$(keeper layer4 get server_pid)"
+	keeper layer4 wait "restarts>=$1"
+}
+"$once" rewrite "$below/written" 500 &
+writer=$!
+check 'a server is killed while a file is written' kill_top 1
+check 'and another' kill_top 2
+check 'what was written is read, and what is mapped agrees' wait "$writer"
+exec 7<>"$below/a"
+rm "$below/a"
+check 'and another' kill_top 3
+printf 'more of what is open\n' >&7
+check_same 'an open file without a name is written and read' 'more of what is open' "$(cat /proc/self/fd/7)"
+exec 7<&-
+check_same 'by way of the page cache' cached "$(keeper layer4 get data_path)"
+umount "${layers[@]}"
+finish layers
 
 echo '# after the hand-off'
 begin

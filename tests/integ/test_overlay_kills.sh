@@ -28,6 +28,17 @@ pss_of() {
 	awk '$1 == "Pss:" { print $2 }' "/proc/$1/smaps_rollup"
 }
 
+# The memory that keeper and server share, as far as it is there: its file has no name but in their descriptors.
+shared_of() {
+	local fd
+
+	for fd in /proc/"$1"/fd/*; do
+		case $(readlink "$fd") in
+		/memfd:*) echo $(($(stat -Lc %b "$fd") / 2)) ;;
+		esac
+	done
+}
+
 kill_many() {
 	local i pid last
 
@@ -58,8 +69,10 @@ for fs in "${file_systems[@]}"; do
 	"$helpers/churn" "$target" 4 "$gid" "$seed" &
 	churn=$!
 	fds_before=$(count_fds "$keeper_pid")
+	shared_before=$(shared_of "$keeper_pid")
 	check "$fs: $COUNT servers are killed" kill_many
 	fds_after=$(count_fds "$keeper_pid")
+	printf "# shared memory: %s kB, then %s kB\n" "$shared_before" "$(shared_of "$keeper_pid")"
 	printf "# keeper: %s descriptors, then %s; Pss %s kB\n" "$fds_before" "$fds_after" "$(pss_of "$keeper_pid")"; [ -z "${SMAPS:-}" ] || cp /proc/$keeper_pid/smaps "$SMAPS"
 	# What has no name yet, or no more, of each user at this moment, is held by a descriptor.
 	check "$fs: the keeper does not gather descriptors" test "$fds_after" -le $((fds_before + 12))

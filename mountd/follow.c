@@ -100,6 +100,7 @@ static int follow_run(struct manager *m, const struct volume_record *vol,
 	if (is_done(status) && !io_progress->finished) {
 		r = store_run_finish(m->store, status->run, &status->counters);
 		io_progress->finished = r == 0;
+		step_reached(m, STEP_RUN_FINISHED);
 		if (r == 0)
 			record_on_root(m, vol);
 	} else if (!io_progress->finished && counters_are_due(status, io_progress, now)) {
@@ -215,7 +216,9 @@ static int follow_state(struct manager *m, const struct volume_record *vol,
 
 	if (vol->state == status->state && same_reason && vol->mount_id == mount_id)
 		return 0;
+	step_reached(m, STEP_STATE_CHANGED);
 	r = store_volume_set_state(m->store, vol->id, status->state, reason, mount_id);
+	step_reached(m, STEP_STATE_FOLLOWED);
 	if (r == 0 && vol->state != status->state)
 		event(m, vol->id, volume_state_name(status->state), "%s%s%s", vol->target,
 		      reason ? ": " : "", reason ? reason : "");

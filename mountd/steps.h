@@ -52,6 +52,10 @@ enum step {
 	STEP_UNSTAGE_UNMOUNTED, /* the device is free */
 	STEP_UNSTAGE_REMOVED,	/* the directories are gone */
 	STEP_UNSTAGE_DELETED,	/* the record as well */
+	/* what keepers report */
+	STEP_RUN_FINISHED,   /* that the run is finished is on record, its marks are there still */
+	STEP_STATE_CHANGED,  /* the volume's state is another than that on record */
+	STEP_STATE_FOLLOWED, /* it is on record */
 	STEP_COUNT,
 };
 

@@ -114,6 +114,27 @@ try_steps claim mount.plugin-bound mount.done mount.overlay-started "${wrapped_s
 try_steps configMap mount.done "${wrapped_steps[@]}"
 try_step secret mount.set-up unmount.wrapped-torn-down
 
+# ---- on the way to native, at the first, second and third change of state ----
+
+make_pending() {
+	chgrp -R 0 "$data"
+	find "$data" -type d -exec chmod 750 {} + -o -exec chmod 640 {} +
+}
+
+mount_to_the_end() {
+	mount_kind local && ctl wait v --for native --timeout 20
+}
+
+for step in follow.finished follow.changed{,:2,:3} follow.followed{,:2}; do
+	make_pending
+	crash_at "$step" mount_to_the_end
+	check "native after a crash at $step" ctl wait v --for native --timeout 20
+	check 'all files are right' is_right "$data"
+	check 'the daemon mounts it again without a word' mount_kind local
+	check 'unmount' ctl unmount v
+	check 'nothing is left' is_gone
+done
+
 # ---- what users wrote is not lost ----
 
 check 'emptyDir' mount_kind emptyDir
@@ -176,7 +197,7 @@ complaint() {
 }
 check 'a step that is none is refused' grep -q 'is no step' <(complaint nonsense)
 check 'so is a count that is none' grep -q 'is no step' <(complaint mount.done:0)
-mapfile -t steps < <("$helpers/steps" | grep -E '^(mount|refresh|unmount)\.') # others have tests of their own
+mapfile -t steps < <("$helpers/steps" | grep -E '^(mount|refresh|follow|unmount)\.') # others have tests of their own
 check_same 'every step was reached' '' "$(unreached "${steps[@]}")"
 
 end_volume_test

@@ -16,6 +16,7 @@
 #include "fs/base/log.h"
 #include "fs/ownership/apply.h"
 #include "plugins/builder.h"
+#include "plugins/quantity.h"
 #include "plugins/tree_remove.h"
 #include "plugins/tree_visit.h"
 
@@ -35,22 +36,23 @@ struct empty_dir {
 
 static int parse_size_limit(struct volume_builder *b, uint64_t *ret_bytes)
 {
-	json_t *limit = json_object_get(b->source, "sizeLimit");
+	const json_t *limit = json_object_get(b->source, "sizeLimit");
+	const char *text = json_string_value(limit);
+	char number[32], quoted[64];
 
 	if (!limit || json_is_null(limit)) {
 		*ret_bytes = 0;
-	} else if (json_is_integer(limit)) {
-		if (json_integer_value(limit) < 0)
-			return builder_fail(b, -EINVAL, "sizeLimit: negative");
-		*ret_bytes = (uint64_t)json_integer_value(limit);
-	} else if (!json_is_string(limit)) {
-		return builder_fail(b, -EINVAL, "sizeLimit: neither a string nor an integer");
-	} else if (parse_size(json_string_value(limit), ret_bytes) < 0) {
-		char quoted[64];
-
-		return builder_fail(b, -EINVAL, "sizeLimit: %s is not a size such as 64Mi",
-				    log_quote(json_string_value(limit), quoted, sizeof(quoted)));
+		return 0;
 	}
+	if (json_is_integer(limit)) {
+		snprintf(number, sizeof(number), "%lld", (long long)json_integer_value(limit));
+		text = number;
+	}
+	if (!text)
+		return builder_fail(b, -EINVAL, "sizeLimit: neither a string nor an integer");
+	if (quantity_parse(text, 1, ret_bytes) < 0)
+		return builder_fail(b, -EINVAL, "sizeLimit: %s is not a size such as 64Mi",
+				    log_quote(text, quoted, sizeof(quoted)));
 	return 0;
 }
 

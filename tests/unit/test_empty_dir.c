@@ -48,6 +48,8 @@ static void check_accepted_sources(void **state)
 		"{\"medium\":null,\"sizeLimit\":null}",
 		"{\"sizeLimit\":1048576}",
 		"{\"sizeLimit\":\"1G\",\"fromTheFuture\":[1,2]}",
+		"{\"sizeLimit\":\"1.5Gi\"}",
+		"{\"sizeLimit\":\"64e6\"}",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(sources); i++) {

@@ -102,10 +102,8 @@ int device_host_open_staged(struct volume_builder *b, int *ret_fd)
 		return store_failed(b, r);
 	device_id = store_device_of(vol);
 	if (!device_id)
-		return host_fail(
-			b, -ENOENT,
-			"%s is staged first (fsgroupctl stage), and then mounted as staged",
-			vol->plugin);
+		return host_fail(b, -ENOENT,
+				 "a block device is staged first (stage), then mounted as staged");
 	r = staged_open(m, device_id, ret_fd, why);
 	return r < 0 ? host_fail(b, r, "%s", why) : 0;
 }

@@ -302,6 +302,20 @@ check 'local: an empty device is never formatted' refuses 1 'holds no file syste
 	mount --plugin local --source "$loop" --target "$pod" --volume-id l1
 check_same 'local: nothing is written to it' 0 "$(stat -c %b "$image")"
 mkfs.ext4 -q -F "$image"
+check 'what is not staged is not mounted' refuses 1 'staged first' \
+	mount --spec "$scratch/spec.json" --target "$pod" --volume-id l1
+cat >"$scratch/objects.json" <<-EOF
+	{"kind": "List", "items": [
+	{"kind": "PersistentVolumeClaim", "metadata": {"name": "c", "namespace": "default", "uid": "u"},
+	 "spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}},
+	{"kind": "PersistentVolume", "metadata": {"name": "pv"}, "spec": {"mountOptions": ["noatime"],
+	 "claimRef": {"name": "c", "namespace": "default", "uid": "u"}, "local": {"path": "$loop"}}}]}
+EOF
+echo '{"persistentVolumeClaim": {"claimName": "c"}}' >"$scratch/claim.json"
+check 'local: through a claim' ctl mount --spec "$scratch/claim.json" --objects "$scratch/objects.json" \
+	--target "$pod" --fsgroup "$GROUP" --volume-id l1
+check_same 'local: with the options of its PersistentVolume' 1 "$(grep -c "$pod .*noatime" /proc/self/mountinfo)"
+check 'local: unmount the claim' ctl unmount l1
 check 'local: mount' ctl mount --plugin local --source "$loop" --target "$pod" --fsgroup "$GROUP" --volume-id l1
 check 'local: mount for a second consumer' \
 	ctl mount --plugin local --source "$loop" --target "$other" --fsgroup "$GROUP" --volume-id l2

@@ -144,6 +144,9 @@ static int is_at_target(struct manager *m, const struct volume_record *vol,
 		return 1;
 	if (status.state == VOLUME_NATIVE && was_handed_off(m, vol, target, &view))
 		return 1;
+	/* Its keeper has ended, and what it did last is not on record yet. */
+	if (was_handed_off(m, vol, target, &view))
+		return 1;
 	snprintf(ret_error, ANSWER_TEXT_MAX, "something that is not ours is mounted at the target");
 	if (mount_describe(target->resolved, ret_error, ANSWER_TEXT_MAX / 2) == 0)
 		strcat(ret_error, " is mounted at the target, and is not ours");

@@ -281,6 +281,28 @@ cell_reboot_refresh() {
 		mount_it && is_right_now
 }
 
+# The daemon is killed, and the store is gone.
+lose_store() {
+	kill_daemon KILL
+	rm "$state"/store.db*
+}
+
+cell_lost_store_set_up() {
+	local before
+
+	mount_it && is_right_now || return 1
+	before=$(stamp)
+	lose_store
+	same '' "$(ctl reconstruct --json | jq -r '.[] | "\(.volume) \(.found): \(.action)"')" && mount_it &&
+		is_mounted_once && same "$before" "$(stamp)" && is_right_now
+}
+
+cell_lost_store_tear_down() {
+	mount_it && is_right_now || return 1
+	lose_store
+	unmount_it && is_gone
+}
+
 # The steps are those of mountd/steps.h; each is one more cell.
 crash_then_set_up() { crash_at "$1" mount_it && mount_it && is_mounted_once && is_right_now; }
 crash_then_tear_down() { crash_at "$1" mount_it && unmount_it && is_gone; }

@@ -420,12 +420,12 @@ check_same 'of the volume nothing but its root' "volume:$root_ino" \
 check_same 'its working directory' "/proc/$server/fd" "$(readlink "/proc/$server/cwd")"
 keeper_pid=$(keeper main get keeper_pid)
 descriptors "$keeper_pid" | sed 's/^/#  keeper: /'
-check_same 'the keeper has nothing of the volume but the tree that goes beneath' "1 volume:$root_ino" \
+check_same 'the keeper has nothing of the volume but the trees that go beneath, and to the next server' "2 volume:$root_ino" \
 	"$(descriptors "$keeper_pid" | grep volume)"
 check_same 'and no working directory' / "$(readlink "/proc/$keeper_pid/cwd")"
 check "unmounts, and its processes end" unmount "$target"
 overlay main "$lower" "$target" "gid=$gid" paused handoff=no
 keeper_pid=$(keeper main get keeper_pid)
-check_same 'without a hand-off nothing at all' '' "$(descriptors "$keeper_pid" | grep volume || true)"
+check_same 'without a hand-off but the latter' "1 volume:$root_ino" "$(descriptors "$keeper_pid" | grep volume || true)"
 check "unmounts, and its processes end" unmount "$target"
 end_test

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -395,15 +396,25 @@ static bool is_all_walked(struct converger *c)
 	return done;
 }
 
+/*
+ * This thread and those that it makes: disk and processors are first for the threads that serve users, with which
+ * they share what the system gives to the server. Schedulers without I/O classes do not heed the first.
+ */
+static void step_back(void)
+{
+	if (syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0,
+		    IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0)) < 0)
+		log_line(LOG_DEBUG, "converge", "idle I/O class: %m (ignoring)");
+	if (setpriority(PRIO_PROCESS, 0, CONVERGE_NICE) < 0)
+		log_line(LOG_DEBUG, "converge", "priority: %m (ignoring)");
+}
+
 static void *run_walk(void *argument)
 {
 	struct converger *c = argument;
 	bool go_on = true, whole = true;
 
-	/* Inherited by the other threads of the walk. Schedulers without I/O classes do not heed it. */
-	if (syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0,
-		    IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0)) < 0)
-		log_line(LOG_DEBUG, "converge", "idle I/O class: %m (ignoring)");
+	step_back();
 	while (go_on) {
 		if (whole)
 			go_on = walk_all(c);

@@ -20,6 +20,9 @@
 #include "fs/brake.h"
 #include "fs/run.h"
 
+/* The priority of the walk's threads: below that of those that serve requests, and never back. */
+enum { CONVERGE_NICE = 10 };
+
 struct converger;
 
 struct converge_events {

@@ -8,7 +8,7 @@
 . "$(dirname "$0")/lib.sh"
 need_root
 need_fuse
-need_tools mkfs.ext4 setpriv
+need_tools mkfs.ext4 setpriv ionice
 own_mounts "$0" "$@"
 start_test
 
@@ -175,6 +175,16 @@ echo '# pace'
 make_lower 40
 overlay main "$lower" "$target" "gid=$gid" converge_rate=50
 keeper main wait 'seen>=5'
+# Idle I/O class and a lower priority: the walk's threads, and none else of the server's.
+priorities() {
+	local task
+
+	for task in "/proc/$1/task/"*; do
+		printf '%s %s\n' "$(ionice -p "${task##*/}" | cut -d : -f 1)" "$(awk '{ print $19 }' "$task/stat")"
+	done | sort -u
+}
+server=$(keeper main get server_pid)
+check_same 'the walk steps back behind those who serve' $'idle 10\nnone 0' "$(priorities "$server")"
 check 'pause: stops the walk' keeper main wait state=presented pause
 check_same 'pause: says so' 1 "$(keeper main get paused)"
 seen=$(keeper main get seen)

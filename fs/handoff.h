@@ -9,7 +9,7 @@
  *            processes, and finds nearly every reason why there can be no swap.
  *   swap     while the server holds all opens and no file is open: mounts again, which takes as long as
  *            there are mounts. A mapping needs an open before it: only when there was one since the survey
- *            began are mappings looked for again, and not for longer than HANDOFF_HOLD_MS.
+ *            began are mappings looked for again, for HANDOFF_HOLD_MS of processor time at most.
  *
  * With @in_namespaces copies of the overlay, wherever they are, are replaced under the same condition for
  * all together; if one cannot be replaced, none is. Single-threaded.

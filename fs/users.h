@@ -21,7 +21,7 @@
 
 /*
  * users_find_mappings: whether any process has a file mapped through the overlay's superblock.
- * @budget_ms: gives up after that time; 0: never
+ * @budget_ms: gives up after so much processor time; 0: never
  * @ret_reason: on 1, one line that says who
  * Returns 1 (in use), 0, -ETIMEDOUT, or -errno (cannot be told).
  */

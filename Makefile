@@ -198,7 +198,7 @@ bench-converge: all $(HELPER_FILES) $(BENCH_FILES) ## the walk against chown -R 
 	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' tests/bench/bench_converge.sh
 bench-restart: all $(HELPER_FILES) ## the daemon of 500 volumes killed: how long until it answers (VOLUMES= OVERLAYS= ROUNDS=)
 	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' tests/bench/bench_restart.sh
-bench-handoff: all $(HELPER_FILES) $(BENCH_FILES) ## how long a hand-off holds up who opens files (CROWDS="0 1000 4000" ROUNDS=)
+bench-handoff: all $(HELPER_FILES) $(BENCH_FILES) ## how long a hand-off holds up who opens files (CROWDS="0 200 1000" ROUNDS=)
 	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' tests/bench/bench_handoff.sh
 
 # Objects and programs of their own: the fuzzer wants clang, and everything to be watched.

@@ -3,8 +3,8 @@
 #
 # bench_handoff.sh: how long a hand-off holds up those who open files. Needs root, /dev/fuse and loop devices.
 #
-#   CROWDS="0 1000 4000"   processes that do nothing, but have to be looked at
-#   ROUNDS=5
+#   CROWDS="0 200 1000"   processes that do nothing, but have to be looked at
+#   ROUNDS=3
 #   OUTPUT=build/bench/handoff.json
 #
 # Six processes open, lock, write and close six files, with rests of 3 ms. The longest open(2) of a second with the walk
@@ -18,8 +18,8 @@ need_tools jq mkfs.ext4
 own_mounts "$0" "$@"
 start_test
 
-CROWDS=${CROWDS:-0 1000 4000}
-ROUNDS=${ROUNDS:-5}
+CROWDS=${CROWDS:-0 200 1000}
+ROUNDS=${ROUNDS:-3}
 OUTPUT=${OUTPUT:-$repository/build/bench/handoff.json}
 target=$scratch/target
 mkdir -p "$target" "$(dirname "$OUTPUT")"

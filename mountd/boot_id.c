@@ -9,28 +9,13 @@
 #include "fs/base/cleanup.h"
 #include "fs/base/io.h"
 
-static int read_kernels(char ret_id[BOOT_ID_SIZE])
-{
-	AUTO_FD int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0)
-		return -errno;
-	n = io_read_all(fd, ret_id, BOOT_ID_SIZE - 1);
-	if (n < 0)
-		return (int)n;
-	ret_id[n] = '\0';
-	ret_id[strcspn(ret_id, "\n")] = '\0';
-	return 0;
-}
-
 int boot_id_get(const char *root, char ret_id[BOOT_ID_SIZE], char *ret_error, size_t size)
 {
 	const char *given = getenv(BOOT_ID_VARIABLE);
 	int r;
 
 	if (!given) {
-		r = read_kernels(ret_id);
+		r = io_read_line(AT_FDCWD, "/proc/sys/kernel/random/boot_id", ret_id, BOOT_ID_SIZE);
 		if (r < 0)
 			snprintf(ret_error, size, "the kernel's boot id: %s", strerror(-r));
 		return r;

@@ -35,9 +35,7 @@ static int find_root(const char *self, char *ret_root, size_t size)
 {
 	const char *given = getenv("FSGROUPFS_ROOT"), *name = strrchr(self, '/');
 	char path[PATH_MAX];
-	AUTO_FD int fd = -1;
-	ssize_t len;
-	int n;
+	int n, r;
 
 	if (given && *given) {
 		n = snprintf(ret_root, size, "%s", given);
@@ -49,14 +47,13 @@ static int find_root(const char *self, char *ret_root, size_t size)
 	n = snprintf(path, sizeof(path), "%.*s/" ROOT_FILE, (int)(name - self), self, name + 1);
 	if (n < 0 || (size_t)n >= sizeof(path))
 		return -ENAMETOOLONG;
-	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-	if (fd < 0)
-		return errno == ENOENT ? 0 : -errno;
-	len = io_read_all(fd, ret_root, size - 1);
-	if (len < 0)
-		return (int)len;
-	ret_root[len] = '\0';
-	ret_root[strcspn(ret_root, "\n")] = '\0';
+	r = io_read_line(AT_FDCWD, path, ret_root, size);
+	if (r == -ENOENT) {
+		snprintf(ret_root, size, "/");
+		return 0;
+	}
+	if (r < 0)
+		return r;
 	return ret_root[0] == '/' ? 0 : -EINVAL;
 }
 

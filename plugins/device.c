@@ -41,22 +41,6 @@ static int sysfs_open(dev_t rdev, int *ret_fd)
 	return 0;
 }
 
-/* The first line of an attribute, as it is. */
-static int sysfs_read(int dir_fd, const char *name, char *ret_text, size_t size)
-{
-	AUTO_FD int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
-	ssize_t n;
-
-	if (fd < 0)
-		return -errno;
-	n = io_read_all(fd, ret_text, size - 1);
-	if (n < 0)
-		return (int)n;
-	ret_text[n] = '\0';
-	ret_text[strcspn(ret_text, "\n")] = '\0';
-	return 0;
-}
-
 static int parse_rdev(const char *text, dev_t *ret_rdev)
 {
 	const char *colon = strchr(text, ':');
@@ -113,10 +97,10 @@ static int find_partition(int sysfs_fd, unsigned number, dev_t *ret_rdev)
 			continue;
 		fd = openat(sysfs_fd, entry->d_name,
 			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-		if (fd < 0 || sysfs_read(fd, "partition", text, sizeof(text)) < 0 ||
+		if (fd < 0 || io_read_line(fd, "partition", text, sizeof(text)) < 0 ||
 		    parse_u32(text, &found) < 0 || found != number)
 			continue;
-		r = sysfs_read(fd, "dev", text, sizeof(text));
+		r = io_read_line(fd, "dev", text, sizeof(text));
 		if (r == 0)
 			r = parse_rdev(text, ret_rdev);
 	}
@@ -134,7 +118,7 @@ static void read_serial(int sysfs_fd, char *ret_text, size_t size)
 
 	ret_text[0] = '\0';
 	for (size_t i = 0; i < ARRAY_SIZE(names) && !ret_text[0]; i++) {
-		if (sysfs_read(sysfs_fd, names[i], text, sizeof(text)) == 0)
+		if (io_read_line(sysfs_fd, names[i], text, sizeof(text)) == 0)
 			log_quote(text + strspn(text, " "), ret_text, size);
 	}
 }

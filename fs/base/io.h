@@ -12,6 +12,12 @@
  */
 ssize_t io_read_all(int fd, void *ret_bytes, size_t size);
 
+/*
+ * io_read_line: the first line of the file @name below @dir_fd, without its end; what does not fit is cut
+ * off. 0, or open()'s and read()'s errors.
+ */
+int io_read_line(int dir_fd, const char *name, char *ret_text, size_t size);
+
 /* io_write_all: writes all of it; goes on after interruptions. 0 or -errno, with a part written perhaps. */
 int io_write_all(int fd, const void *bytes, size_t size);
 

@@ -21,9 +21,12 @@ struct retry {
 	uint64_t due_ns;   /* 0: none is due */
 };
 
-/* retry_schedule: after a walk with these failures. Returns whether there will be another. */
+/*
+ * retry_schedule: after a walk with these failures that took @walk_ms: at most a twentieth of the time is
+ * spent on walks in vain. Returns whether there will be another.
+ */
 bool retry_schedule(struct retry *r, const struct shared_failure *failures, size_t count,
-		    uint64_t now_ns);
+		    uint64_t walk_ms, uint64_t now_ns);
 
 /* retry_forget: nothing has failed, or somebody asked for a walk now: the delays begin anew. */
 void retry_forget(struct retry *r);

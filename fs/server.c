@@ -28,7 +28,8 @@ static const int64_t SURVEY_EVERY_MS = 1000;
 
 struct server {
 	struct overlay ov;
-	struct retry retry;	   /* of a walk that left failures */
+	struct retry retry; /* of a walk that left failures */
+	uint64_t walk_began_ns;
 	atomic_bool walk_finished; /* set by the walker, taken by the main thread */
 	bool is_successor;	   /* of a server that died */
 	bool wants_handoff;	   /* converged, nothing forbids it but users */
@@ -223,7 +224,10 @@ static void conclude(struct server *s)
 	char reason[256];
 
 	if (atomic_load(&h->failed) > 0) {
-		retry_schedule(&s->retry, h->failures, h->failure_count, pace_now_ns());
+		uint64_t now = pace_now_ns();
+
+		retry_schedule(&s->retry, h->failures, h->failure_count,
+			       (now - s->walk_began_ns) / 1000000, now);
 		set_state(s, OVERLAY_CONVERGED, describe_failures(s, reason));
 		return;
 	}
@@ -267,6 +271,7 @@ static void converge_now(struct server *s)
 	converge_stop(s->ov.converger);
 	atomic_store(&h->walk_done, 0);
 	shared_set_reason(&s->ov.shared, "");
+	s->walk_began_ns = pace_now_ns();
 	r = converge_start(s->ov.converger);
 	if (r < 0)
 		set_state(s, OVERLAY_CONVERGED, strerror(-r));
@@ -502,8 +507,10 @@ int server_main(const struct overlay_options *options, const struct server_fds *
 	if (r == 0) {
 		session_run(&s->ov);
 		step = "converger";
-		if (must_walk)
+		if (must_walk) {
+			s->walk_began_ns = pace_now_ns();
 			r = converge_start(s->ov.converger);
+		}
 	}
 	if (r < 0) {
 		channel_send(fds->channel, CHANNEL_FAILED, -r, step);

@@ -2,6 +2,7 @@
 #include "fs/retry.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <setjmp.h>
 #include <stdarg.h>
 
@@ -19,8 +20,8 @@ static void retry_schedule_refused_for_good_is_not_made(void **state)
 	struct retry r = { 0 };
 
 	(void)state;
-	assert_false(retry_schedule(&r, failures, ARRAY_SIZE(failures), NOW));
-	assert_false(retry_schedule(&r, NULL, 0, NOW));
+	assert_false(retry_schedule(&r, failures, ARRAY_SIZE(failures), 0, NOW));
+	assert_false(retry_schedule(&r, NULL, 0, 0, NOW));
 	assert_int_equal(retry_timeout_ms(&r, NOW), -1);
 	assert_false(retry_take(&r, UINT64_MAX));
 }
@@ -31,7 +32,7 @@ static void retry_schedule_one_that_can_pass_is_enough(void **state)
 	struct retry r = { 0 };
 
 	(void)state;
-	assert_true(retry_schedule(&r, failures, ARRAY_SIZE(failures), NOW));
+	assert_true(retry_schedule(&r, failures, ARRAY_SIZE(failures), 0, NOW));
 	assert_int_equal(retry_timeout_ms(&r, NOW), 5000);
 	assert_false(retry_take(&r, NOW + 5000 * MS - 1));
 	assert_int_equal(retry_timeout_ms(&r, NOW + 5000 * MS - 1), 1);
@@ -50,7 +51,7 @@ static void retry_schedule_delays_double_up_to_an_hour(void **state)
 	for (int i = 0; i < 20; i++) {
 		int timeout;
 
-		assert_true(retry_schedule(&r, &failure, 1, NOW));
+		assert_true(retry_schedule(&r, &failure, 1, 0, NOW));
 		timeout = retry_timeout_ms(&r, NOW);
 		assert_int_equal(timeout, i == 0 ? 5000 : 2 * last < 3600000 ? 2 * last : 3600000);
 		last = timeout;
@@ -58,8 +59,21 @@ static void retry_schedule_delays_double_up_to_an_hour(void **state)
 	assert_int_equal(last, 3600000);
 	retry_forget(&r);
 	assert_int_equal(retry_timeout_ms(&r, NOW), -1);
-	assert_true(retry_schedule(&r, &failure, 1, NOW));
+	assert_true(retry_schedule(&r, &failure, 1, 0, NOW));
 	assert_int_equal(retry_timeout_ms(&r, NOW), 5000);
+}
+
+static void retry_schedule_long_walks_are_rare(void **state)
+{
+	const struct shared_failure failure = { .error = EIO };
+	struct retry r = { 0 };
+
+	(void)state;
+	assert_true(retry_schedule(&r, &failure, 1, 1000, NOW));
+	assert_int_equal(retry_timeout_ms(&r, NOW), 20000);
+	/* Eight weeks: as long as poll(2) can wait at once. */
+	assert_true(retry_schedule(&r, &failure, 1, 7ULL * 24 * 3600 * 1000, NOW));
+	assert_int_equal(retry_timeout_ms(&r, NOW), INT_MAX);
 }
 
 int main(void)
@@ -68,6 +82,7 @@ int main(void)
 		cmocka_unit_test(retry_schedule_refused_for_good_is_not_made),
 		cmocka_unit_test(retry_schedule_one_that_can_pass_is_enough),
 		cmocka_unit_test(retry_schedule_delays_double_up_to_an_hour),
+		cmocka_unit_test(retry_schedule_long_walks_are_rare),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

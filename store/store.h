@@ -101,7 +101,7 @@ struct volume_record {
 	char *coherence;       /* "exclusive" | "shared" */
 	bool keep_private, read_only, handoff, persist;
 	bool handoff_in_namespaces; /* copies in other mount namespaces are replaced too */
-	uint64_t converge_rate; /* files a second; 0: no limit */
+	uint64_t converge_rate;	    /* files a second; 0: no limit */
 	bool paused;
 	enum volume_state state;
 	char *reason;	       /* why the state is what it is, or NULL */

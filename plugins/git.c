@@ -204,8 +204,8 @@ static int git(struct cloning *c, const char *const *words)
 		"-c",
 		"core.attributesFile=/dev/null",
 		"-c",
-		"core.sshCommand=ssh -o BatchMode=yes -o StrictHostKeyChecking=yes "
-		"-o ForwardAgent=no -o PermitLocalCommand=no",
+		("core.sshCommand=ssh -o BatchMode=yes -o StrictHostKeyChecking=yes "
+		 "-o ForwardAgent=no -o PermitLocalCommand=no"),
 		"-c",
 		"credential.helper=",
 		"-c",

@@ -107,8 +107,8 @@ static const char *const migrations[] = {
 	") STRICT;",
 
 	/* 3 */
-	"ALTER TABLE volume ADD COLUMN handoff_in_namespaces INTEGER NOT NULL DEFAULT 0"
-	" CHECK (handoff_in_namespaces IN (0, 1));",
+	("ALTER TABLE volume ADD COLUMN handoff_in_namespaces INTEGER NOT NULL DEFAULT 0"
+	 " CHECK (handoff_in_namespaces IN (0, 1));"),
 };
 
 _Static_assert(ARRAY_SIZE(migrations) == STORE_SCHEMA_VERSION, "a migration for every version");

@@ -110,8 +110,9 @@ static void compare_times(const char *op, const char *what, const struct observe
 		is_near[i] = llabs(ns_between(&after[i].mtime, &after[i].ctime)) < SAME_TICK_NS;
 	if (is_both_now && is_near[0] != is_near[1] &&
 	    !(converges && is_near[0] && ns_between(&after[1].mtime, &after[1].ctime) > 0))
-		difference_set(d, op, DIFFERENCE_APART, "%s: mtime and ctime %s on A, %s on B", what,
-			       is_near[0] ? "equal" : "differ", is_near[1] ? "equal" : "differ");
+		difference_set(d, op, DIFFERENCE_APART, "%s: mtime and ctime %s on A, %s on B",
+			       what, is_near[0] ? "equal" : "differ",
+			       is_near[1] ? "equal" : "differ");
 }
 
 void compare_observed(const char *op, const char *what, const struct observed *o,

@@ -48,7 +48,8 @@ static int volume_tear_down(void **state)
 	AUTO_FD int tmp = open("/dev/shm", O_PATH | O_DIRECTORY | O_CLOEXEC);
 
 	close(v->fd);
-	assert_int_equal(tree_remove(tmp, v->dir + strlen("/dev/shm/"), v->error, sizeof(v->error)), 0);
+	assert_int_equal(tree_remove(tmp, v->dir + strlen("/dev/shm/"), v->error, sizeof(v->error)),
+			 0);
 	free(v);
 	return 0;
 }

@@ -7,7 +7,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib_volume.sh"
 need_root
 need_fuse
-need_tools jq mkfs.ext4
+need_tools jq mkfs.ext4 python3
 own_mounts "$0" "$@"
 start_volume_test
 
@@ -29,6 +29,11 @@ check_same 'its data is gone' '' "$(find "$FSGROUPFS_ROOT" -name file)"
 echo '{"name": "scratch", "emptyDir": {"medium": "Memory", "sizeLimit": "8Mi"}}' >"$scratch/memory.json"
 check 'emptyDir in memory' ctl mount --spec "$scratch/memory.json" --target "$pod" --fsgroup "$GROUP" --volume-id m
 check_same 'is a tmpfs' tmpfs "$(stat -fc %T "$pod")"
+mkdir "$scratch/probe"
+if mount -t tmpfs -o noswap probe "$scratch/probe" 2>/dev/null; then
+	umount "$scratch/probe"
+	check_same 'that is never swapped out' 1 "$(awk -v at="$pod" '$5 == at' /proc/self/mountinfo | grep -c noswap)"
+fi
 check_same 'of that size' $((8 << 20)) "$(stat -fc '%b %S' "$pod" | awk '{ print $1 * $2 }')"
 check_same 'and the group'\''s' "0:$GROUP:2777" "$(attributes "$pod")"
 check 'unmount' ctl unmount m
@@ -80,6 +85,46 @@ touch "$scratch/at"
 check 'hostPath of a file' ctl mount --plugin hostPath --source "$scratch/one" --target "$scratch/at" --volume-id f
 check_same 'is bound' file "$(cat "$scratch/at")"
 check 'unmount' ctl unmount f
+
+# host_path TYPE PATH: what is set up has that type, and is found there; it is taken down again.
+host_path() {
+	printf '{"hostPath": {"path": "%s", "type": "%s"}}' "$2" "$1" >"$scratch/host.json"
+	ctl mount --spec "$scratch/host.json" --target "${3:-$pod}" --fsgroup "$GROUP" --volume-id t || return
+	ctl mount --spec "$scratch/host.json" --target "${3:-$pod}" --fsgroup "$GROUP" --volume-id t || return
+	found=$(stat -c '%F %u:%g:%a' "${3:-$pod}")
+	ctl unmount t && ctl unmount "${3:-$pod}"
+}
+
+at=$scratch/at
+check 'DirectoryOrCreate' host_path DirectoryOrCreate "$scratch/made/below"
+check_same 'makes it, with root'\''s mode' 'directory 0:0:755' "$found"
+check_same 'and it stays' 'directory 755' "$(stat -c '%F %a' "$scratch/made/below")"
+check 'Directory' host_path Directory "$scratch/made"
+check 'FileOrCreate' host_path FileOrCreate "$scratch/made/file" "$at"
+check_same 'makes it' 'regular empty file 0:0:644' "$found"
+check 'File' host_path File "$scratch/one" "$at"
+mknod "$scratch/null" c 1 3
+check 'CharDevice' host_path CharDevice "$scratch/null" "$at"
+check_same 'is one' 'character special file' "${found% *}"
+mknod "$scratch/block" b 7 200
+check 'BlockDevice' host_path BlockDevice "$scratch/block" "$at"
+check_same 'is one' 'block special file' "${found% *}"
+python3 -c 'import socket, sys; socket.socket(socket.AF_UNIX).bind(sys.argv[1])' "$scratch/socket"
+check 'Socket' host_path Socket "$scratch/socket" "$at"
+check_same 'is one' socket "${found% *}"
+check 'nothing in particular' host_path '' "$scratch/socket" "$at"
+check_same 'what it was bound at is as it was' 'regular empty file' "$(stat -c %F "$at")"
+for wrong in Directory:one File:made Socket:one CharDevice:block BlockDevice:null DirectoryOrCreate:one FileOrCreate:made; do
+	printf '{"hostPath": {"path": "%s", "type": "%s"}}' "$scratch/${wrong#*:}" "${wrong%:*}" >"$scratch/host.json"
+	check "refused: ${wrong%:*} of what is none" refuses 1 'not a ' mount --spec "$scratch/host.json" --target "$pod" \
+		--volume-id t
+done
+for absent in Directory File Socket CharDevice BlockDevice; do
+	printf '{"hostPath": {"path": "%s/absent", "type": "%s"}}' "$scratch" "$absent" >"$scratch/host.json"
+	check "refused: $absent that is absent" refuses 1 "$scratch/absent" mount --spec "$scratch/host.json" \
+		--target "$pod" --volume-id t
+done
+check 'none of them was made' test ! -e "$scratch/absent"
 
 # ---- read-only ----
 

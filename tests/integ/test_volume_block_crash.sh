@@ -36,10 +36,6 @@ crash_at() {
 	check "the daemon does crash at $step" test "$(daemons_started)" -gt $((before + 1))
 }
 
-daemons_started() {
-	grep -c 'op=start' "$FSGROUPFS_ROOT/var/lib/fsgroupfs/mountd.log" 2>/dev/null || true
-}
-
 # What is known after a crash: the command answers, and a state is one of a device.
 status_works() {
 	local status=0 state

@@ -174,11 +174,6 @@ stamp() {
 	find "$pod" -mindepth 1 ! -name written -printf '%P %i %T@ %C@\n' | sort
 }
 
-log=$state/mountd.log
-daemons_started() {
-	grep -c 'op=start' "$log" 2>/dev/null || true
-}
-
 # crash_at STEP COMMAND...: with daemons that crash there; notes the steps that were come to.
 crash_at() {
 	local step=$1 before

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
+#include "fs/node.h"
 #include "fs/request.h"
 
 /* Not less than the largest write, with its head; the kernel refuses to read into less. */
@@ -109,13 +110,13 @@ int child_start(const struct child_setup *setup, struct child *ret_child)
 }
 
 /* Ends when the connection does. */
-static void refuse_requests(int device_fd)
+static void refuse_requests(int device_fd, struct shared *shared)
 {
 	char *bytes = malloc(REQUEST_BYTES);
 
 	while (bytes) {
 		ssize_t n = read(device_fd, bytes, REQUEST_BYTES);
-		uint64_t unique;
+		uint64_t unique, node;
 		uint32_t opcode;
 		char reply[64];
 		bool is_resent;
@@ -126,6 +127,9 @@ static void refuse_requests(int device_fd)
 			_exit(errno == ENODEV ? EXIT_SUCCESS : EXIT_FAILURE);
 		if (!request_is_answered(bytes, (size_t)n, &opcode, &unique, &is_resent))
 			continue;
+		/* One that a dead server had read may be counted already. */
+		if (!is_resent && request_releases_file(bytes, (size_t)n, &node))
+			node_note_release(shared, node);
 		n = (ssize_t)request_error_reply(request_unique(bytes, (size_t)n), EIO, reply);
 		/* -ENOENT: nobody waits for it any more. */
 		if (write(device_fd, reply, (size_t)n) < 0 && errno != ENOENT)
@@ -134,7 +138,7 @@ static void refuse_requests(int device_fd)
 	_exit(EXIT_FAILURE);
 }
 
-int child_refuse(int device_fd, struct child *ret_child)
+int child_refuse(int device_fd, struct shared *shared, struct child *ret_child)
 {
 	pid_t keeper = getpid(), pid = fork();
 	char notification[64];
@@ -154,7 +158,7 @@ int child_refuse(int device_fd, struct child *ret_child)
 	/* What the dead had read is waiting for an answer, too. */
 	if (write(3, notification, request_resend(notification)) < 0 && errno == ENODEV)
 		_exit(EXIT_SUCCESS);
-	refuse_requests(3);
+	refuse_requests(3, shared);
 	return 0;
 }
 

@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "fs/options.h"
+#include "fs/shared.h"
 
 struct child {
 	pid_t pid;	/* 0: none */
@@ -30,9 +31,9 @@ int child_start(const struct child_setup *setup, struct child *ret_child);
 /*
  * child_refuse: starts a process that answers every request on @device_fd with EIO, until the connection
  * ends: what is left when no server stays alive. It reads of a request what an answer must name, and
- * nothing else. 0 or -errno.
+ * counts a release in the node table, so that no file seems open for ever. 0 or -errno.
  */
-int child_refuse(int device_fd, struct child *ret_child);
+int child_refuse(int device_fd, struct shared *shared, struct child *ret_child);
 
 /*
  * child_reap: after its end: *ret_status as of waitpid(2), and nothing is left of *c. Returns 0, or

@@ -168,7 +168,7 @@ static int restart_server(struct keeper *k)
 /* Nothing stays alive to serve: so that nobody hangs, everything is answered EIO. */
 static void refuse(struct keeper *k)
 {
-	int r = child_refuse(k->device_fd, &k->server);
+	int r = child_refuse(k->device_fd, &k->shared, &k->server);
 
 	k->failover.is_refusing = true;
 	log_line(LOG_ERROR, "serve", "the server keeps dying: requests are answered EIO");

@@ -156,6 +156,12 @@ void node_find_backing(struct node_table *t, int32_t first, size_t count, bool *
 void node_drop_unknown(struct node_table *t, bool (*is_known)(void *context, uint64_t id),
 		       void *context);
 
+/*
+ * node_note_release: a release came while there was no server: counted by whoever took it, alone with the
+ * memory.
+ */
+void node_note_release(struct shared *shared, uint64_t id);
+
 /* node_count: slots in use. */
 uint32_t node_count(const struct node_table *t);
 

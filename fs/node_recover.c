@@ -226,3 +226,13 @@ void node_drop_unknown(struct node_table *t, bool (*is_known)(void *context, uin
 		node_forget(t, node_id_of(t, slot), UINT64_MAX);
 	}
 }
+
+void node_note_release(struct shared *shared, uint64_t id)
+{
+	uint32_t slot = (uint32_t)id;
+	struct node_slot *s = &shared->slots[slot];
+
+	if (slot > 0 && slot < shared->header->slot_count && s->flags & NODE_USED &&
+	    s->generation == id >> 32 && s->nopen > 0)
+		s->nopen--;
+}

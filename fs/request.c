@@ -126,6 +126,16 @@ bool request_is_answered(const void *bytes, size_t len, uint32_t *ret_opcode, ui
 	return true;
 }
 
+bool request_releases_file(const void *bytes, size_t len, uint64_t *ret_node)
+{
+	struct in_header in;
+
+	if (!read_header(bytes, len, &in) || in.opcode != FUSE_RELEASE)
+		return false;
+	*ret_node = in.nodeid;
+	return true;
+}
+
 /* The second word of an INIT request's flags; false where there is none. */
 static bool read_init_flags2(const void *init, size_t len, uint32_t *ret_flags2)
 {

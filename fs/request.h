@@ -40,6 +40,9 @@ uint64_t request_unique(const void *bytes, size_t len);
 bool request_is_answered(const void *bytes, size_t len, uint32_t *ret_opcode, uint64_t *ret_unique,
 			 bool *ret_is_resent);
 
+/* request_releases_file: whether the bytes are a RELEASE; then *ret_node. */
+bool request_releases_file(const void *bytes, size_t len, uint64_t *ret_node);
+
 /* request_can_resend: whether the kernel of this INIT request can send requests again (FUSE_HAS_RESEND). */
 bool request_can_resend(const void *init, size_t len);
 

@@ -235,7 +235,8 @@ check_same 'which is the second' 1 "$(restarts)"
 finish hanging
 
 echo '# a server that keeps dying'
-begin handoff=no
+begin
+exec 7<"$target/a"
 keep_dying() {
 	local i
 
@@ -252,11 +253,13 @@ answers_eio() {
 		"$(cd "$scratch" && LC_ALL=C timeout 2 cat "$target/b" 2>&1 | sed "s|$target/||" || true)"
 }
 check 'requests are answered with an error, at once' answers_eio
+exec 7<&-
 check 'until somebody says recover' keeper main send recover >"$scratch/answer"
 check_same 'then it is there again' 'content of b' "$(cat "$target/b")"
 check_same 'as it was' presented "$(keeper main get state)"
 check 'and lives on' kill_server 5
 check_same 'like before' 'content of b' "$(cat "$target/b")"
+check 'what was closed meanwhile does not seem open: it is handed off' hands_off
 finish 'given up'
 
 echo '# a keeper that is told to end while no server can'

@@ -116,33 +116,43 @@ static enum proto_exit lock_volume(struct mounting *x, struct volume_record **re
 	}
 }
 
+/* Whether what is mounted at the target is ours: by its id, or as what a hand-off has put there. */
+static bool is_ours(struct manager *m, const struct volume_record *vol, struct overlay *o,
+		    const struct target *target, struct mount_view *ret_view)
+{
+	AUTO(volume_record) *now = NULL;
+	struct overlay_status status = { 0 };
+	uint64_t id = vol->mount_id;
+	/*
+	 * A hand-off may have changed the mount since the record was read. The keeper knows one mount: that of
+	 * a volume which shares the overlay is on record only.
+	 */
+	bool answers = o && overlay_refresh(o, &status) == 0;
+
+	if (store_volume_by_id(m->store, vol->id, &now) == 0)
+		id = now->mount_id;
+	if (mount_look(target->parent_fd, target->name, ret_view) < 0)
+		return false;
+	if (ret_view->id != 0 && (ret_view->id == id || ret_view->id == status.mount_id))
+		return true;
+	return (!answers || status.state == VOLUME_NATIVE) &&
+	       was_handed_off(m, vol, target, ret_view);
+}
+
 /* What is at the target of a volume that is on record: 1 it is there, 0 nothing is, else an error. */
 static int is_at_target(struct manager *m, const struct volume_record *vol,
 			const struct target *target, char *ret_error)
 {
 	AUTO(overlay) *o = overlay_find(m->overlays, vol->id);
-	AUTO(volume_record) *now = NULL;
-	struct overlay_status status = { 0 };
 	struct mount_view view;
-	uint64_t id = vol->mount_id;
-	int r;
+	int r = mount_look(target->parent_fd, target->name, &view);
 
-	/*
-	 * A hand-off may have changed the mount since the record was read. The keeper knows one mount: that of
-	 * a volume which shares the overlay is on record only.
-	 */
-	if (o)
-		(void)overlay_refresh(o, &status);
-	if (store_volume_by_id(m->store, vol->id, &now) == 0)
-		id = now->mount_id;
-	r = mount_look(target->parent_fd, target->name, &view);
 	if (r < 0)
 		return r == -ENOENT ? 0 : r;
 	if (!view.is_root)
 		return 0;
-	if (view.id != 0 && (view.id == id || view.id == status.mount_id))
-		return 1;
-	if (status.state == VOLUME_NATIVE && was_handed_off(m, vol, target, &view))
+	/* Perhaps a hand-off came between the keeper's answer and the look; it does not come twice. */
+	if (is_ours(m, vol, o, target, &view) || (o && is_ours(m, vol, o, target, &view)))
 		return 1;
 	/* Its keeper has ended, and what it did last is not on record yet. */
 	if (was_handed_off(m, vol, target, &view))

@@ -47,7 +47,9 @@ declare -A arguments=(
 
 mount_kind() {
 	# shellcheck disable=SC2086
-	ctl mount ${arguments[$1]} --target "$pod" --fsgroup "$GROUP" --volume-id v
+	ctl mount ${arguments[$1]} --target "$pod" --fsgroup "$GROUP" --volume-id v && return
+	sed 's/^/#  /' "$scratch/stderr"
+	return 1
 }
 
 status_works() {

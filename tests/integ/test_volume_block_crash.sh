@@ -160,5 +160,24 @@ check 'unmount' ctl unmount one
 check 'unstage' ctl unstage victim
 check 'the device is given back' is_given_back
 
+# ---- no byte is free for the state ----
+
+kill_daemon TERM
+own=$FSGROUPFS_ROOT
+export FSGROUPFS_ROOT=$scratch/small
+mkdir "$FSGROUPFS_ROOT"
+mount -t tmpfs -o size=32M tmpfs "$FSGROUPFS_ROOT"
+volumes=$FSGROUPFS_ROOT/var/lib/fsgroupfs/volumes
+check 'stage' stage victim
+check 'mount' ctl mount --staged victim --target "$pod" --fsgroup "$GROUP" --volume-id one
+cat /dev/zero >"$FSGROUPFS_ROOT/fill" 2>/dev/null || true
+check_fails 'the disk is full' eval 'echo more >"$FSGROUPFS_ROOT/more"'
+check 'full disk: unmount' ctl unmount one
+check 'full disk: unstage' ctl unstage victim
+check 'full disk: the device is given back' is_given_back
+kill_daemon TERM
+umount "$FSGROUPFS_ROOT"
+export FSGROUPFS_ROOT=$own
+
 check 'nothing is left' nothing_mounted
 end_volume_test

@@ -217,6 +217,8 @@ int store_batch_begin(struct store *s)
 	int r;
 
 	pthread_mutex_lock(&s->lock);
+	/* Else pages that are changed again and again are written again and again. */
+	sqlite3_exec(s->db, "PRAGMA cache_spill = OFF", NULL, NULL, NULL);
 	r = store_errno(s->db, sqlite3_exec(s->db, "BEGIN IMMEDIATE", NULL, NULL, NULL));
 	s->batch = r == 0;
 	pthread_mutex_unlock(&s->lock);
@@ -232,6 +234,7 @@ int store_batch_end(struct store *s)
 		r = store_errno(s->db, sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL));
 	if (!sqlite3_get_autocommit(s->db))
 		sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
+	sqlite3_exec(s->db, "PRAGMA cache_spill = ON", NULL, NULL, NULL);
 	s->batch = false;
 	pthread_mutex_unlock(&s->lock);
 	return r;
@@ -239,7 +242,8 @@ int store_batch_end(struct store *s)
 
 void database_end_read(struct store *s)
 {
-	database_end(s, -ECANCELED);
+	/* In a batch there is nothing to undo, and undoing would throw the cache away. */
+	database_end(s, s->batch ? 0 : -ECANCELED);
 }
 
 sqlite3_stmt *statement_get(struct store *s, enum statement which)

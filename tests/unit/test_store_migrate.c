@@ -224,6 +224,61 @@ static void restore_of_known_volume_changes_nothing(void **state)
 	store_close(s);
 }
 
+/* What a restart of the machine changes: every volume a little, in one transaction, or none of it. */
+static void batch_is_one_transaction(void **state)
+{
+	enum { VOLUMES = 120 };
+	AUTO_FREE char *dump = NULL;
+	AUTO_FREE char *id = NULL;
+	AUTO(volume_record) *vol = NULL;
+	struct volume_record **list = NULL;
+	struct store *s = NULL;
+	char *aside = NULL, path[80], reason[1000], name[32];
+
+	(void)state;
+	snprintf(path, sizeof(path), "%s/batch.db", dir);
+	memset(reason, 'r', sizeof(reason) - 1);
+	reason[sizeof(reason) - 1] = '\0';
+	assert_int_equal(store_open(path, &s, &aside), 0);
+	assert_int_equal(store_batch_begin(s), 0);
+	for (int i = 0; i < VOLUMES; i++) {
+		char text[1024];
+
+		snprintf(
+			text, sizeof(text),
+			"{\"schemaVersion\":1,\"volume\":[{\"id\":\"v%d\",\"plugin\":\"emptyDir\","
+			"\"source\":\"{}\",\"source_identity\":\"x\",\"target\":\"/t/%d\",\"policy\":\"Always\","
+			"\"ownership\":\"converge\",\"excludes\":\"[]\",\"coherence\":\"shared\",\"keep_private\":0,"
+			"\"read_only\":0,\"handoff\":1,\"persist\":0,\"converge_rate\":0,\"paused\":0,"
+			"\"state\":\"native\",\"mount_id\":1,\"created_at_ms\":1,\"updated_at_ms\":1}]}",
+			i, i);
+		assert_int_equal(store_volume_restore(s, text, &id), 0);
+		free(id);
+		id = NULL;
+		/* One that fails takes nothing else with it. */
+		if (i == VOLUMES / 2)
+			assert_int_equal(store_volume_restore(s, text, &id), -EEXIST);
+		assert_int_equal(store_event_add(s, "v", "restored", reason), 0);
+	}
+	assert_int_equal(store_batch_end(s), 0);
+	assert_int_equal(store_batch_begin(s), 0);
+	for (int i = 0; i < VOLUMES; i++) {
+		snprintf(name, sizeof(name), "v%d", i);
+		assert_int_equal(store_volume_set_state(s, name, VOLUME_ABSENT, reason, 0), 0);
+		assert_int_equal(store_event_add(s, name, "reconstructed", reason), 0);
+	}
+	assert_int_equal(store_batch_end(s), 0);
+	store_close(s);
+	assert_int_equal(store_open(path, &s, &aside), 0);
+	assert_null(aside);
+	assert_int_equal(store_check(s), 0);
+	assert_int_equal(store_volume_by_id(s, "v119", &vol), 0);
+	assert_int_equal(vol->state, VOLUME_ABSENT);
+	assert_int_equal(store_volume_list(s, &list), VOLUMES);
+	store_volume_list_free(list, VOLUMES);
+	store_close(s);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -231,6 +286,7 @@ int main(void)
 		cmocka_unit_test(fixtures_are_of_known_versions),
 		cmocka_unit_test(restore_of_foreign_text_is_einval),
 		cmocka_unit_test(restore_of_known_volume_changes_nothing),
+		cmocka_unit_test(batch_is_one_transaction),
 	};
 	char command[128];
 	int failed;

@@ -20,7 +20,7 @@
 #include "fs/mounting.h"
 #include "fs/replacement.h"
 
-enum { HANDOFF_HOLD_MS = 25 };
+enum { HANDOFF_HOLD_MS = 50 };
 
 struct handoff {
 	const struct mount_target *target;

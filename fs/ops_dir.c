@@ -95,6 +95,9 @@ static int fill(struct listing *l, int fd)
 
 	if (!entries)
 		return -ENOMEM;
+	/* With attributes an entry takes about five times as much. */
+	if (l->plus)
+		chunk /= 4;
 	/* The lower's entries take at most as much room as ours, but one must fit. */
 	if (chunk < 4096)
 		chunk = 4096;

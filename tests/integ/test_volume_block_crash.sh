@@ -24,18 +24,6 @@ blank() {
 	blank_image "$image"
 }
 
-# crash_at STEP COMMAND...: with a daemon that crashes there; and the next ones, which the client starts, too.
-crash_at() {
-	local step=$1 before
-
-	shift
-	kill_daemon KILL
-	before=$(daemons_started)
-	FSGROUPFS_CRASH_AT=$step "$@" 2>/dev/null || true
-	kill_daemon KILL
-	check "the daemon does crash at $step" test "$(daemons_started)" -gt $((before + 1))
-}
-
 # What is known after a crash: the command answers, and a state is one of a device.
 status_works() {
 	local status=0 state
@@ -58,6 +46,7 @@ is_given_back() {
 
 mapfile -t steps < <("$helpers/steps" | grep '^stage[.]')
 steps+=(mount.plugin-bound stage.device-recorded:2 stage.device-recorded:3)
+touch "$scratch/reached"
 for step in "${steps[@]}"; do
 	for next in stage unstage; do
 		blank
@@ -79,6 +68,8 @@ for step in "${steps[@]}"; do
 	done
 done
 
+check_same 'every step of stage was come to' '' "$(unreached "${steps[@]%%:*}")"
+
 # ---- unstage ----
 
 mapfile -t steps < <("$helpers/steps" | grep '^unstage[.]')
@@ -96,6 +87,8 @@ for step in "${steps[@]}"; do
 		check "crash at $step: the device is given back" is_given_back
 	done
 done
+
+check_same 'every step of unstage was come to' '' "$(unreached "${steps[@]}")"
 
 # ---- mkfs interrupted ----
 

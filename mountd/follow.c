@@ -264,7 +264,9 @@ static void follow_gone(void *arg, const char *id, const struct overlay_status *
 	if (store_volume_by_id(m->store, id, &vol) < 0)
 		return;
 	mounted = look_at_target(vol, &target, &view);
-	if (mounted && ((last->state == VOLUME_NATIVE &&
+	/* What is native on record needs no keeper, whatever its last report was. */
+	if (mounted && ((vol->state == VOLUME_NATIVE && view.id == vol->mount_id) ||
+			(last->state == VOLUME_NATIVE &&
 			 (view.id == vol->mount_id || view.id == last->mount_id)) ||
 			(view.id != vol->mount_id && was_handed_off(m, vol, target, &view)))) {
 		/* After the hand-off nothing of ours is needed any more. */

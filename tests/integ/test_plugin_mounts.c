@@ -372,7 +372,7 @@ static void local_bind_left_behind_is_taken_over(void **state)
 	assert_int_equal(plugin_local.tear_down(&f->b), 0);
 }
 
-static void local_block_device_is_not_built_yet(void **state)
+static void local_block_device_without_a_driver_is_named(void **state)
 {
 	enum ownership_outcome outcome;
 	struct fixture *f = *state;
@@ -383,8 +383,8 @@ static void local_block_device_is_not_built_yet(void **state)
 	assert_int_equal(mknod(path, S_IFBLK | 0600, 0), 0);
 	json_decref(f->b.source);
 	f->b.source = json_pack("{s:s}", "path", path);
-	assert_int_equal(run_set_up(f, &plugin_local, &outcome, &lower), -ENOTSUP);
-	assert_non_null(strstr(f->b.error, "not built yet"));
+	assert_int_equal(run_set_up(f, &plugin_local, &outcome, &lower), -ENXIO);
+	assert_non_null(strstr(f->b.error, path));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -401,7 +401,7 @@ int main(void)
 		TEST(tree_remove_immutable_is_named),
 		TEST(local_bind_shows_the_source_and_keeps_it),
 		TEST(local_bind_left_behind_is_taken_over),
-		TEST(local_block_device_is_not_built_yet),
+		TEST(local_block_device_without_a_driver_is_named),
 	};
 
 	if (geteuid() != 0) {

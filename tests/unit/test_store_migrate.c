@@ -228,7 +228,6 @@ static void restore_of_known_volume_changes_nothing(void **state)
 static void batch_is_one_transaction(void **state)
 {
 	enum { VOLUMES = 120 };
-	AUTO_FREE char *dump = NULL;
 	AUTO_FREE char *id = NULL;
 	AUTO(volume_record) *vol = NULL;
 	struct volume_record **list = NULL;

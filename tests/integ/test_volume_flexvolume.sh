@@ -278,6 +278,27 @@ nobody_holds_the_pipe() {
 }
 check 'the daemon that it starts does not hold its output' nobody_holds_the_pipe
 check 'it is unmounted' succeeds unmount "$(target h)"
+# A restart of kubelet's unit ends what is in its control group.
+kill_daemon TERM
+leaves_the_callers_group() {
+	local group=$1/fsgroupfs-test-$$ left all at
+
+	make_target i
+	at=$(target i)
+	all=$(options i plugin=emptyDir)
+	mkdir "$group" || return 1
+	# shellcheck disable=SC2016 # for the shell that is started
+	sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' - "$group" env -i PATH="$PATH" \
+		FSGROUPFS_TEST="$FSGROUPFS_TEST" "$driver" mount "$at" "$all" >"$scratch/answer" 2>&1
+	left=$(cat "$group/cgroup.procs")
+	jq -e '.status == "Success"' "$scratch/answer" >/dev/null && [ -n "$(daemon_pid)" ] && [ -z "$left" ] && rmdir "$group"
+}
+for hierarchy in /sys/fs/cgroup/systemd /sys/fs/cgroup/unified /sys/fs/cgroup; do
+	[ -w "$hierarchy/cgroup.procs" ] || continue
+	check "nothing that it starts stays in the caller's control group" leaves_the_callers_group "$hierarchy"
+	succeeds unmount "$(target i)"
+	break
+done
 check_same 'no file was written in the driver directory' "$(sed 's/[0-9:.]\{18\}//g' <<<"$before" | awk '{ print $1, $3, $4, $5, $NF }')" \
 	"$(ls -laR --time-style=full-iso "$plugins" | sed 's/[0-9:.]\{18\}//g' | awk '{ print $1, $3, $4, $5, $NF }')"
 

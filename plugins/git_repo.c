@@ -124,10 +124,12 @@ static int open_directory(struct volume_builder *b, const struct git_repo *spec,
 
 	if (r == 0 && !spec->directory[0])
 		r = git_directory_name(spec->source.repository, name);
-	path = strdup(spec->directory[0] ? spec->directory : name);
-	if (r < 0 || !path)
-		return builder_fail(b, r < 0 ? r : -ENOMEM, "directory: %s",
-				    strerror(r < 0 ? -r : ENOMEM));
+	if (r == 0) {
+		path = strdup(spec->directory[0] ? spec->directory : name);
+		r = path ? 0 : -ENOMEM;
+	}
+	if (r < 0)
+		return builder_fail(b, r, "directory: %s", strerror(-r));
 	for (char *rest = path, *part; (part = strsep(&rest, "/")) != NULL;) {
 		int next = -1;
 

@@ -297,12 +297,16 @@ static int claim_open_lower(struct volume_builder *b, int *ret_lower)
 	return b->host->open_lower(b, WRAPPED, ret_lower);
 }
 
-/* As what it leads to is: that one's strategy is asked. */
+/*
+ * As what it leads to is: that one's strategy is asked. What that one does with the fsGroup is known only once
+ * our own set-up has come to its end.
+ */
 static bool claim_is_set_up(struct volume_builder *b)
 {
 	AUTO_FD int lower = -1;
 
-	return b->host->open_lower(b, WRAPPED, &lower) == 0;
+	return json_is_boolean(json_object_get(b->metadata, KEY_MANAGES)) &&
+	       b->host->open_lower(b, WRAPPED, &lower) == 0;
 }
 
 static int claim_tear_down(struct volume_builder *b)

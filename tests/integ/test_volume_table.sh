@@ -381,13 +381,16 @@ for row in "${rows[@]}"; do
 			run_cell "${cells[$i]}"
 		done
 		for i in "${!steps[@]}"; do
-			[ -n "${LONG:-}" ] || [ $(((i + number) % ${#steps[@]})) = 0 ] || continue
+			# Between a volume and the one that it wraps it is not known yet what becomes of the group.
+			[ -n "${LONG:-}" ] || [ $(((i + number) % ${#steps[@]})) = 0 ] ||
+				[ "$row ${steps[$i]}" = 'persistentVolumeClaim mount.wrapped-done' ] || continue
 			crash_cells "${steps[$i]}"
 		done
 	done
 done
 if [ -n "${LONG:-}" ] && [ -z "${ROWS:-}${CELLS:-}" ]; then
-	check_same 'every step was come to' '' "$(printf '%s\n' "${steps[@]}" | grep -vxFf "$scratch/reached" | paste -sd ' ' || true)"
+	# Those of devices and of what keepers report: test_volume_block_crash and test_volume_flow.
+	check_same 'every step was come to' '' "$(printf '%s\n' "${steps[@]}" | grep -vE '^(stage|unstage|follow)\.' | grep -vxFf "$scratch/reached" | paste -sd ' ' || true)"
 fi
 
 end_volume_test

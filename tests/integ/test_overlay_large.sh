@@ -12,8 +12,10 @@
 need_root
 need_fuse
 need_tools mkfs.xfs losetup
+# A sanitizer keeps what was freed: then only the walk itself is looked at.
+is_sanitized=
 case ${BIN##*/} in
-bin-*) skip 'a sanitizer keeps what was freed' ;;
+bin-*) is_sanitized=yes ;;
 esac
 own_mounts "$0" "$@"
 start_test
@@ -56,7 +58,7 @@ walk() {
 grown() {
 	walk "$1" "$2" || return
 	printf '#  %d files, %d deep: %d KiB, %+d\n' "$1" "$2" "$peak" $((peak - first))
-	[ $((peak - first)) -le "$3" ]
+	[ -n "$is_sanitized" ] || [ $((peak - first)) -le "$3" ]
 }
 
 check 'a thousand files, a hundred deep' walk 1000 100

@@ -268,7 +268,7 @@ ended_by() {
 }
 check 'SIGTERM' ended_by TERM driver 'ended by signal 15'
 check 'SIGHUP' ended_by HUP driver 'ended by signal 1'
-check 'a crash of the child' ended_by SEGV child 'signal 11'
+check 'a crash of the child' ended_by ABRT child 'signal 6'
 check 'its being killed' ended_by KILL child 'signal 9'
 nobody_holds_the_pipe() {
 	make_target h

@@ -7,10 +7,10 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
+#include "fs/base/clock.h"
 #include "fs/base/log.h"
 #include "fs/keeper_private.h"
 
@@ -18,10 +18,7 @@ enum { START_LIMIT_S = 20, TELL_LIMIT_S = 1 };
 
 int64_t keeper_now_ms(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
+	return (int64_t)clock_now_ms();
 }
 
 /* ---- the word to whoever started us ---- */

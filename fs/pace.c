@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "fs/base/clock.h"
+
 static const uint64_t SECOND_NS = 1000000000;
 static const uint64_t BURST_NS = 10 * 1000 * 1000; /* what was not used for longer is lost */
 
@@ -29,10 +31,7 @@ void pace_init(struct pace *p, struct shared_header *header, struct brake *brake
 
 uint64_t pace_now_ns(void)
 {
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * SECOND_NS + (uint64_t)now.tv_nsec;
+	return clock_now_ns();
 }
 
 static void begin_window(struct pace *p)

@@ -18,10 +18,10 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
+#include "fs/base/clock.h"
 
 #ifndef MOUNT_ATTR_IDMAP
 #define MOUNT_ATTR_IDMAP 0x00100000
@@ -246,18 +246,10 @@ static int start_helper(struct replacement *r, int space, int native_tree_fd)
 	return 0;
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static int await(struct helper *h, int64_t deadline, struct step_answer *ret_answer)
 {
 	struct pollfd fd = { .fd = h->fd, .events = POLLIN };
-	int64_t left = deadline - now_ms();
+	int64_t left = deadline - (int64_t)clock_now_ms();
 	int n = poll(&fd, 1, left > 0 ? (int)left : 0);
 
 	snprintf(ret_answer->text, sizeof(ret_answer->text), "a mount namespace's helper");
@@ -273,7 +265,7 @@ static int await(struct helper *h, int64_t deadline, struct step_answer *ret_ans
 static int take_step(struct replacement *r, enum step step, char ret_reason[256])
 {
 	unsigned char byte = step;
-	int64_t deadline = now_ms() + REPLACEMENT_STEP_MS;
+	int64_t deadline = (int64_t)clock_now_ms() + REPLACEMENT_STEP_MS;
 	int result = 0;
 
 	for (size_t i = 0; i < r->helper_count; i++) {

@@ -7,11 +7,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "fs/backing.h"
 #include "fs/base/cleanup.h"
+#include "fs/base/clock.h"
 #include "fs/base/log.h"
 #include "fs/channel.h"
 #include "fs/overlay.h"
@@ -115,26 +115,18 @@ static bool ask_keeper(struct server *s, enum channel_kind question, int error,
 	return false;
 }
 
-static int64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* Once in a while is enough: where files are opened and closed all the time, each close comes by here. */
 static bool survey(struct server *s, char ret_reason[256])
 {
 	uint64_t steps = gate_steps(&s->ov.gate);
 
-	if (s->surveyed_at_ms != 0 && now_ms() - s->surveyed_at_ms < SURVEY_EVERY_MS)
+	if (s->surveyed_at_ms != 0 && (int64_t)clock_now_ms() - s->surveyed_at_ms < SURVEY_EVERY_MS)
 		return true;
 	if (node_opens(s->ov.nodes) > 0)
 		steps = 0; /* as good as opened later */
 	if (!ask_keeper(s, CHANNEL_SURVEY, 0, CHANNEL_SURVEYED, ret_reason))
 		return false;
-	s->surveyed_at_ms = now_ms();
+	s->surveyed_at_ms = (int64_t)clock_now_ms();
 	s->steps_surveyed = steps;
 	return true;
 }

@@ -5,21 +5,13 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "fs/base/cleanup.h"
+#include "fs/base/clock.h"
 #include "mountd/ctl_start.h"
 #include "mountd/proto.h"
 
 #define CALL_TRIES 5
-
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* A request that is asked again has less time left. */
 static void shorten(json_t *request, uint64_t passed_ms)
@@ -66,7 +58,7 @@ int client_call(const char *root, json_t *request, client_frame_fn on_frame, voi
 	int r = -ENOMEM;
 
 	for (int i = 0; request && i < CALL_TRIES; i++) {
-		uint64_t start = now_ms();
+		uint64_t start = clock_now_ms();
 		AUTO_FD int fd = -1;
 
 		r = ctl_connect(root, &fd, ret_error, size);
@@ -84,7 +76,7 @@ int client_call(const char *root, json_t *request, client_frame_fn on_frame, voi
 			return 0;
 		if (!is_broken(r))
 			break;
-		shorten(request, now_ms() - start);
+		shorten(request, clock_now_ms() - start);
 	}
 	snprintf(ret_error, size, "the daemon's answer: %s",
 		 r == 0 ? "the connection ended" : strerror(-r));

@@ -6,8 +6,8 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
+#include "fs/base/clock.h"
 #include "fs/base/log.h"
 #include "mountd/manager_impl.h"
 #include "mountd/mount.h"
@@ -41,14 +41,6 @@ static void set_progress(struct live *live, void *arg)
 	live->failures_print = p->failures_print;
 	live->epoch_known = p->epoch_known;
 	live->finished = p->finished;
-}
-
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
 /*
@@ -88,7 +80,7 @@ static void record_on_root(struct manager *m, const struct volume_record *vol)
 static int follow_run(struct manager *m, const struct volume_record *vol,
 		      const struct overlay_status *status, struct progress *io_progress)
 {
-	uint64_t now = now_ms();
+	uint64_t now = clock_now_ms();
 	int r = 0;
 
 	if (status->epoch[0] && !io_progress->epoch_known) {

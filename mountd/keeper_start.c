@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 
+#include "fs/base/clock.h"
 #include "fs/base/log.h"
 #include "mountd/path_program.h"
 
@@ -144,23 +144,15 @@ fail:
 	_exit(127);
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 /* The keeper's one line, without its newline: "ok", or the error. */
 static int read_ready(int fd, char *ret_line, size_t size)
 {
-	uint64_t deadline = now_ms() + OVERLAY_READY_MS;
+	uint64_t deadline = clock_now_ms() + OVERLAY_READY_MS;
 	size_t used = 0;
 
 	for (;;) {
 		struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
-		uint64_t now = now_ms();
+		uint64_t now = clock_now_ms();
 		ssize_t n;
 		int r = now >= deadline ? 0 : poll(&poll_fd, 1, (int)(deadline - now));
 

@@ -15,6 +15,7 @@
 
 #include "fs/base/log.h"
 #include "mountd/finding.h"
+#include "mountd/flow.h"
 #include "mountd/holders.h"
 #include "mountd/mount.h"
 #include "mountd/setup_check.h"
@@ -32,22 +33,11 @@ static bool is_same_boot(const struct manager *m, const struct volume_record *vo
 
 /* ---- proof ---- */
 
-static bool setup_is_proven(struct manager *m, struct volume_work *work)
+/* A plugin without a strategy has nothing that could prove it. */
+static bool setup_is_proven(struct volume_work *work)
 {
-	AUTO_FREE char *recorded = NULL;
-	AUTO_FREE char *certified = NULL;
-
-	switch (work->plugin->attributes.idempotency) {
-	case IDEMPOTENCY_MOUNTPOINT:
-		return work->plugin->is_set_up(&work->building.b);
-	case IDEMPOTENCY_MARKER:
-		return store_marker_get(m->store, work->building.b.id, &recorded) == 0 &&
-		       work->plugin->certify(&work->building.b, &certified) == 0 &&
-		       strcmp(recorded, certified) == 0;
-	case IDEMPOTENCY_NONE:
-		break;
-	}
-	return false;
+	return work->plugin->attributes.idempotency != IDEMPOTENCY_NONE &&
+	       flow_is_set_up(work->plugin, &work->building);
 }
 
 /* The tree is the one that the run was for: file system and root directory. */
@@ -75,7 +65,7 @@ bool remount_is_proven(struct manager *m, const struct volume_record *vol, char 
 			 why[0] ? why : "its directory is not there");
 		return false;
 	}
-	if (!setup_is_proven(m, work) || !tree_is_proven(m, vol, work)) {
+	if (!setup_is_proven(work) || !tree_is_proven(m, vol, work)) {
 		snprintf(ret_error, ANSWER_TEXT_MAX,
 			 "it is not proven that what is set up is what was set up");
 		return false;

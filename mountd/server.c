@@ -7,8 +7,8 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/signalfd.h>
-#include <time.h>
 
+#include "fs/base/clock.h"
 #include "fs/base/log.h"
 #include "mountd/daemon.h"
 #include "mountd/request.h"
@@ -30,14 +30,6 @@ struct client {
 	int fd;
 };
 
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 static void *client_main(void *arg)
 {
 	struct client *client = arg;
@@ -48,7 +40,7 @@ static void *client_main(void *arg)
 	server->clients[client->slot] = -1;
 	close(client->fd);
 	server->count--;
-	server->last_ms = now_ms();
+	server->last_ms = clock_now_ms();
 	pthread_cond_broadcast(&server->left);
 	pthread_mutex_unlock(&server->lock);
 	free(client);
@@ -129,7 +121,7 @@ static bool is_idle(struct server *server, uint64_t idle_ms)
 	bool quiet;
 
 	pthread_mutex_lock(&server->lock);
-	quiet = server->count == 0 && now_ms() - server->last_ms >= idle_ms;
+	quiet = server->count == 0 && clock_now_ms() - server->last_ms >= idle_ms;
 	pthread_mutex_unlock(&server->lock);
 	return quiet && manager_is_idle(server->m);
 }
@@ -198,7 +190,7 @@ int server_run(struct manager *m, const struct layout *layout, int listen_fd, ui
 	if (!server)
 		return -ENOMEM;
 	server->m = m;
-	server->last_ms = now_ms();
+	server->last_ms = clock_now_ms();
 	for (size_t i = 0; i < SERVER_CLIENTS_MAX; i++)
 		server->clients[i] = -1;
 	pthread_mutex_init(&server->lock, NULL);

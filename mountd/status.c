@@ -9,6 +9,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "fs/base/clock.h"
 #include "fs/base/log.h"
 #include "mountd/holders.h"
 #include "mountd/manager_impl.h"
@@ -436,19 +437,11 @@ static bool client_is_gone(int client_fd)
 	       (poll_fd.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
-
 enum proto_exit manager_wait(struct manager *m, const char *volume, const char *state,
 			     uint64_t timeout_ms, int client_fd, struct answer *answer)
 {
 	enum volume_state wanted = VOLUME_NATIVE;
-	uint64_t start = now_ms(), generation = 0, waited;
+	uint64_t start = clock_now_ms(), generation = 0, waited;
 
 	if (volume_state_from_name(state, &wanted) < 0 ||
 	    (wanted != VOLUME_PRESENTED && wanted != VOLUME_CONVERGED && wanted != VOLUME_NATIVE))
@@ -467,7 +460,7 @@ enum proto_exit manager_wait(struct manager *m, const char *volume, const char *
 			answer->result = json_pack("{s:s}", "state", volume_state_name(vol->state));
 			return EXIT_OK;
 		}
-		waited = now_ms() - start;
+		waited = clock_now_ms() - start;
 		if (waited >= timeout_ms)
 			return answer_fail(answer, EXIT_TIMEOUT, "timed out: the volume is %s%s%s",
 					   volume_state_name(vol->state), vol->reason ? ": " : "",

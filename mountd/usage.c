@@ -8,6 +8,7 @@
 #include <sys/resource.h>
 #include <sys/syscall.h>
 
+#include "fs/base/clock.h"
 #include "fs/base/log.h"
 #include "mountd/manager_impl.h"
 
@@ -34,14 +35,6 @@ struct usages {
 	struct entry *entries; /* guarded by lock; removed by the thread only */
 	bool is_stopping;      /* guarded by lock */
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* Under the lock. NULL: no memory. */
 static struct entry *entry_get(struct usages *u, const char *id)
@@ -105,7 +98,7 @@ static void keep(struct usages *u, const char *id, int r, const struct volume_us
 		bool is_over = r == 0 && usage->bytes > usage->limit_bytes;
 
 		e->is_wanted = false;
-		e->counted_at_ms = now_ms();
+		e->counted_at_ms = clock_now_ms();
 		e->is_known = r == 0;
 		if (r == 0)
 			e->usage = *usage;
@@ -194,7 +187,7 @@ static bool await_work(struct usages *u, uint64_t round_at_ms)
 	bool go_on;
 
 	pthread_mutex_lock(&u->lock);
-	while (!u->is_stopping && !any_wanted(u) && now_ms() < round_at_ms)
+	while (!u->is_stopping && !any_wanted(u) && clock_now_ms() < round_at_ms)
 		pthread_cond_timedwait(&u->woken, &u->lock, &until);
 	go_on = !u->is_stopping;
 	pthread_mutex_unlock(&u->lock);
@@ -204,7 +197,7 @@ static bool await_work(struct usages *u, uint64_t round_at_ms)
 static void *usages_main(void *arg)
 {
 	struct usages *u = arg;
-	uint64_t round_at_ms = now_ms() + USAGE_EVERY_MS;
+	uint64_t round_at_ms = clock_now_ms() + USAGE_EVERY_MS;
 
 	/* Ours alone: id 0 is the calling thread. Counting must hold nobody up. */
 	setpriority(PRIO_PROCESS, (id_t)syscall(SYS_gettid), 19);
@@ -212,9 +205,9 @@ static void *usages_main(void *arg)
 	while (await_work(u, round_at_ms)) {
 		char *id;
 
-		if (now_ms() >= round_at_ms) {
+		if (clock_now_ms() >= round_at_ms) {
 			begin_round(u);
-			round_at_ms = now_ms() + USAGE_EVERY_MS;
+			round_at_ms = clock_now_ms() + USAGE_EVERY_MS;
 		}
 		while ((id = next_wanted(u)) != NULL) {
 			count_one(u, id);
@@ -282,7 +275,7 @@ json_t *usages_json(struct usages *u, const struct volume_record *vol)
 	pthread_mutex_lock(&u->lock);
 	e = entry_get(u, vol->id);
 	if (e && !e->is_wanted &&
-	    (e->counted_at_ms == 0 || now_ms() - e->counted_at_ms > FRESH_MS)) {
+	    (e->counted_at_ms == 0 || clock_now_ms() - e->counted_at_ms > FRESH_MS)) {
 		e->is_wanted = true;
 		pthread_cond_signal(&u->woken);
 	}

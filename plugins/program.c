@@ -16,8 +16,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <grp.h>
-#include <time.h>
 
+#include "fs/base/clock.h"
 #include "fs/base/log.h"
 
 /* A killed process that hangs in the kernel is not waited for longer than this. */
@@ -41,14 +41,6 @@ struct running {
 	size_t room;	       /* of result->output */
 	uint64_t deadline_ms, watch_at_ms;
 };
-
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
-}
 
 /* ---- the child: after fork in a threaded process, async-signal-safe calls only ---- */
 
@@ -229,10 +221,10 @@ static int wait_for(struct running *run)
 static void end(struct running *run)
 {
 	struct pollfd gone = { .fd = run->pid_fd, .events = POLLIN };
-	uint64_t until = now_ms() + KILLED_GONE_MS, now;
+	uint64_t until = clock_now_ms() + KILLED_GONE_MS, now;
 
 	kill_group(run);
-	while ((now = now_ms()) < until) {
+	while ((now = clock_now_ms()) < until) {
 		if (poll(&gone, 1, (int)(until - now)) > 0) {
 			wait_for(run);
 			return;
@@ -301,7 +293,7 @@ static int sleep_ms(const struct running *run, uint64_t now)
 static int check_limits(struct running *run)
 {
 	const struct program_request *q = run->request;
-	uint64_t now = now_ms();
+	uint64_t now = clock_now_ms();
 
 	if (now >= run->deadline_ms)
 		return -ETIMEDOUT;
@@ -322,7 +314,7 @@ static int follow(struct running *run)
 			{ .fd = run->output_fd, .events = POLLIN },
 		};
 
-		if (poll(fds, ARRAY_SIZE(fds), sleep_ms(run, now_ms())) < 0 && errno != EINTR)
+		if (poll(fds, ARRAY_SIZE(fds), sleep_ms(run, clock_now_ms())) < 0 && errno != EINTR)
 			return -errno;
 		r = read_output(run);
 		if (r == 0 && fds[0].revents)
@@ -421,9 +413,9 @@ int program_run(const struct program_request *request, struct program_result **r
 		return r;
 	run.tree_fd = tree_fd;
 	if (request->timeout_ms > 0)
-		run.deadline_ms = now_ms() + request->timeout_ms;
+		run.deadline_ms = clock_now_ms() + request->timeout_ms;
 	if (request->watch)
-		run.watch_at_ms = now_ms() + request->watch_ms;
+		run.watch_at_ms = clock_now_ms() + request->watch_ms;
 	r = start(&run, null_fd, output_out, error_out);
 	if (r < 0)
 		return r;

@@ -1,31 +1,36 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs every command that README.md shows in a block marked sh, in order, and the demo with few files.
-# A comment behind a command that prints is what it must print. Needs root and /dev/fuse.
+# Runs every command that README.md and scripts/CONTRIBUTING.md show in a block marked sh, in order, and the demo with few
+# files. Needs root and /dev/fuse.
 #
 # timeout: 600
 set -euo pipefail
 # shellcheck source=tests/integ/lib_volume.sh
 . "$(dirname "$0")/lib_volume.sh"
+# shellcheck source=tests/integ/lib_document.sh
+. "$(dirname "$0")/lib_document.sh"
 need_root
 need_fuse
-need_tools jq
+need_tools jq gdb
 own_mounts "$0" "$@"
 start_volume_test
 
 cd "$repository"
-awk '/^```sh$/ { inside = 1; next } /^```$/ { inside = 0 } inside' README.md >"$scratch/commands"
-check 'README.md has commands' test -s "$scratch/commands"
+export SCRATCH
 
 # Here the programs are built already, and may be those of another directory.
-sed -i -e '/^make$/d' -e "s|\$PWD/build/bin|$BIN|" "$scratch/commands"
-export SCRATCH=$scratch
-run_commands() { bash -euo pipefail "$scratch/commands" >"$scratch/printed"; }
-check 'they all succeed' run_commands
-sed 's/^/#  /' "$scratch/printed"
-check 'the README says what stat prints' test "$(grep -c '^664 4242$' "$scratch/printed")" = \
-	"$(grep -c '# 664 4242' "$scratch/commands")"
+run_document() {
+	SCRATCH=$scratch/${2:-$1}
+	mkdir -p "$SCRATCH"
+	commands_of "$1" | sed -e '/^make$/d' -e "s|\$PWD/build/bin|$BIN|" -e "s|\$PWD/build/tests|$TESTBIN|" >"$SCRATCH/commands"
+	check "$1 has commands" test -s "$SCRATCH/commands"
+	check 'they do what it says' run_commands "$SCRATCH/commands"
+	FSGROUPFS_ROOT=$SCRATCH/root ctl unmount --all
+	FSGROUPFS_ROOT=$SCRATCH/root kill_daemon TERM
+}
+run_document README.md readme
+run_document scripts/CONTRIBUTING.md contributing
 
 run_demo() { env DEMO_FILES=2000 TMPDIR="$scratch" BIN="$BIN" scripts/demo >"$scratch/demo" 2>&1; }
 check 'the demo, with few files' run_demo

@@ -161,6 +161,12 @@ bool present_is_ignored(const struct volume_record *vol);
 /* journal_remove: of a run that is finished or void. */
 void journal_remove(struct manager *m, const char *run_id);
 
+/*
+ * journals_drop: a journal serves the run that resumes it: not one that is finished, nor one that the store has
+ * forgotten, because another run on the same tree came after it. A keeper has its own open.
+ */
+void journals_drop(struct manager *m);
+
 /* wanted_text: what run_record.wanted says; NULL: no memory. */
 char *wanted_text(const struct volume_record *vol);
 

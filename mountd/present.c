@@ -3,6 +3,7 @@
  * present: from a lower tree to what the consumer sees at the target: the tree itself where nothing is
  * to be shown, else an overlay and a run (design, sections 2.3 and 4).
  */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -34,6 +35,8 @@ static int record_setup(struct presenting *p, struct plan *plan)
 	r = store_setup_done(p->m->store, p->vol, p->certifies, plan->run);
 	if (r < 0)
 		return presenting_store_failed(p, r);
+	if (r > 0)
+		journals_drop(p->m);
 	step_reached(p->m, STEP_MOUNT_DONE);
 	return 0;
 }
@@ -117,6 +120,30 @@ void journal_remove(struct manager *m, const char *run_id)
 
 	snprintf(name, sizeof(name), "%.32s.journal", run_id);
 	unlinkat(m->runs_fd, name, 0);
+}
+
+void journals_drop(struct manager *m)
+{
+	AUTO_FD int fd = openat(m->runs_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *entry;
+
+	if (!dir)
+		return;
+	take_fd(&fd);
+	while ((entry = readdir(dir)) != NULL) {
+		AUTO(run_record) *run = NULL;
+		char id[33];
+		int r;
+
+		if (strlen(entry->d_name) < 32)
+			continue;
+		snprintf(id, sizeof(id), "%.32s", entry->d_name);
+		r = store_run_get(m->store, id, &run);
+		if (r == -ENOENT || (r == 0 && run->finished))
+			journal_remove(m, id);
+	}
+	closedir(dir);
 }
 
 /* NULL-terminated patterns out of the record's JSON array; borrowed from @list. */

@@ -4,9 +4,7 @@
  * volume is brought to the one state that loses nothing. Consumers are not disturbed: what is in use is
  * never unmounted, and what nobody knows is never removed.
  */
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -331,34 +329,6 @@ static void reconstruct_one(struct findings *f, const char *id)
 	key_unlock(f->m, id);
 }
 
-/*
- * A journal serves the run that resumes it: not one that is finished, nor one that the store has
- * forgotten, because another run on the same tree came after it. A keeper has its own open.
- */
-static void drop_journals(struct manager *m)
-{
-	AUTO_FD int fd = openat(m->runs_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct dirent *entry;
-
-	if (!dir)
-		return;
-	take_fd(&fd);
-	while ((entry = readdir(dir)) != NULL) {
-		AUTO(run_record) *run = NULL;
-		char id[33];
-		int r;
-
-		if (strlen(entry->d_name) < 32)
-			continue;
-		snprintf(id, sizeof(id), "%.32s", entry->d_name);
-		r = store_run_get(m->store, id, &run);
-		if (r == -ENOENT || (r == 0 && run->finished))
-			journal_remove(m, id);
-	}
-	closedir(dir);
-}
-
 /* The volumes on record, of this boot or of another one. */
 static int reconstruct_all(struct findings *f, bool of_this_boot)
 {
@@ -424,7 +394,7 @@ void manager_reconstruct_start(struct manager *m)
 		log_line(LOG_ERROR, "reconstruct", "the store's volumes cannot be listed: %s",
 			 strerror(-r));
 	else
-		drop_journals(m);
+		journals_drop(m);
 }
 
 enum proto_exit manager_reconstruct(struct manager *m, bool dry_run, struct answer *answer)

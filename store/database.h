@@ -170,7 +170,7 @@ int schema_version(sqlite3 *db, int *ret_version);
 int schema_is_foreign(sqlite3 *db, bool *ret_foreign);
 int schema_migrate(sqlite3 *db);
 
-/* The rest of a run's part in store_setup_done(); in the caller's transaction. */
+/* The rest of a run's part in store_setup_done(), with its result; in the caller's transaction. */
 int run_take_part(struct store *s, const struct run_record *run);
 
 /* volume_put: store_volume_update() or, where it is new, _insert(), in the caller's transaction. */

@@ -86,9 +86,9 @@ int run_take_part(struct store *s, const struct run_record *run)
 
 	stmt = statement_get(s, STATEMENT_RUN_PRUNE);
 	if ((r = statement_bind_text(stmt, 1, run->id)) < 0 ||
-	    (r = statement_bind_text(stmt, 2, run->tree)) < 0 || (r = statement_run(s, stmt)) < 0)
+	    (r = statement_bind_text(stmt, 2, run->tree)) < 0)
 		return r;
-	return 0;
+	return statement_run(s, stmt);
 }
 
 static int run_read(sqlite3_stmt *stmt, struct run_record **ret_run)

@@ -239,8 +239,8 @@ DEFINE_AUTO(run_record)
  * run that is due (@run may be NULL), which becomes volume.run_id whatever @vol says. A run whose id is
  * on record is taken over as far as it has got; a new one makes the other runs of its tree untrue, and
  * those that no volume takes part in are forgotten.
- * Returns 0, -ENOENT (no such volume, or @vol->run_id is not on record), -EEXIST (the run's id is on
- * record for another tree or ownership, or the target is taken), or an error above.
+ * Returns how many runs were forgotten, -ENOENT (no such volume, or @vol->run_id is not on record), -EEXIST (the
+ * run's id is on record for another tree or ownership, or the target is taken), or an error above.
  */
 int store_setup_done(struct store *s, const struct volume_record *vol, const char *certifies,
 		     const struct run_record *run);

@@ -364,19 +364,19 @@ static int setup_done(struct store *s, const struct volume_record *vol, const ch
 		      const struct run_record *run)
 {
 	struct volume_record with_run = *vol;
-	int r;
+	int r, forgotten = 0;
 
 	if (run) {
 		with_run.run_id = run->id;
-		r = run_take_part(s, run);
-		if (r < 0)
-			return r;
+		forgotten = run_take_part(s, run);
+		if (forgotten < 0)
+			return forgotten;
 	}
 	r = volume_replace(s, &with_run);
 	if (r < 0)
 		return r;
 	r = marker_set(s, vol->id, certifies);
-	return r < 0 ? r : 0;
+	return r < 0 ? r : forgotten;
 }
 
 int store_setup_done(struct store *s, const struct volume_record *vol, const char *certifies,

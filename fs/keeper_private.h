@@ -85,7 +85,10 @@ bool keeper_handle_death(struct keeper *k, int *ret_status);
 void keeper_watch(struct keeper *k, int64_t now_ms);
 int64_t keeper_watch_pause_ms(const struct keeper *k);
 
-/* keeper_recover: another try, after the server was given up. 0, or -EIO: given up again. */
+/*
+ * keeper_recover: another try, after the server was given up; of one that serves, the deaths are forgotten.
+ * 0, or -EIO: given up again.
+ */
 int keeper_recover(struct keeper *k);
 
 #endif

@@ -239,8 +239,11 @@ int64_t keeper_watch_pause_ms(const struct keeper *k)
 
 int keeper_recover(struct keeper *k)
 {
-	if (!k->failover.is_refusing)
+	/* Whoever asks has seen to what they died of. */
+	if (!k->failover.is_refusing) {
+		k->failover.deaths = 0;
 		return 0;
+	}
 	child_end(&k->server);
 	failover_reset(&k->failover);
 	replace_server(k);

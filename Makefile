@@ -12,7 +12,8 @@
 #   BIN=DIR              the programs     (default build/bin,   with SANITIZE build/bin-LIST)
 #   OBJ=DIR              the objects      (default build/obj,   with SANITIZE build/san-LIST/obj)
 #   TESTBIN=DIR          the test programs (default build/tests, with SANITIZE build/san-LIST/tests)
-#   COUNT=N              how often soak-failover kills the server on each file system (default 1000)
+#   COUNT=N              how often soak-failover kills the server on each file system (default 1000), how many volumes
+#                        soak-cycles mounts and unmounts (default 10000)
 #   FILTER=TEXT          run only the tests with TEXT in their name
 #   ROWS, CELLS, LONG    which part of the table `make test-table` runs (tests/integ/test_volume_table.sh)
 #   FUZZ_SECONDS=N       how long `make fuzz` stays with each target (default 600)
@@ -213,10 +214,12 @@ test-fuzz: ## the same for 20 seconds each
 	$(Q)+$(fuzz_programs)
 	$(Q)FUZZ_SECONDS=20 FILTER='$(FILTER)' scripts/run-fuzz build/fuzz/tests/fuzz
 fuzz-programs: $(FUZZ_FILES)
-COUNT ?= 1000
-.PHONY: soak-failover
+COUNT ?=
+.PHONY: soak-failover soak-cycles
 soak-failover: test-programs ## kill the server COUNT times under load (as root)
 	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' scripts/soak-failover $(COUNT)
+soak-cycles: test-programs ## mount and unmount COUNT volumes and see what grows (as root)
+	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' scripts/soak-cycles $(COUNT)
 
 .PHONY: check-layers check-format check-warnings
 check-layers: ## no include against the arrows between the rooms

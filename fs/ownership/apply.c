@@ -13,6 +13,21 @@ static const char CAPABILITY_XATTR[] = "security.capability";
 /* The kernel refuses capabilities longer than this (XATTR_CAPS_SZ_3 is 24 bytes). */
 enum { CAPABILITY_MAX = 64 };
 
+/* An O_PATH descriptor, and the directory that leads to what it is open on: for calls that take no such. */
+struct entry {
+	int fd;
+	const char *fd_dir;
+};
+
+typedef char entry_path_buffer[64];
+
+/* Made only where it is needed: most entries need none. */
+static const char *entry_path(const struct entry *e, entry_path_buffer ret_path)
+{
+	snprintf(ret_path, sizeof(entry_path_buffer), "%s/%d", e->fd_dir, e->fd);
+	return ret_path;
+}
+
 static bool is_unchanged(const struct stat *before, const struct stat *after)
 {
 	return before->st_size == after->st_size &&
@@ -32,44 +47,46 @@ static mode_t mode_to_restore(const struct stat *before, const struct stat *afte
 }
 
 /* fchmodat2(2) knows O_PATH descriptors since Linux 6.6; before, the descriptor's path leads there. */
-static int change_mode(int fd, const char *path, mode_t mode)
+static int change_mode(const struct entry *e, mode_t mode)
 {
 	static const long fchmodat2 = 452; /* on every architecture */
+	entry_path_buffer path;
 
-	if (syscall(fchmodat2, fd, "", mode, AT_EMPTY_PATH) == 0)
+	if (syscall(fchmodat2, e->fd, "", mode, AT_EMPTY_PATH) == 0)
 		return 0;
 	if (errno != ENOSYS && errno != EINVAL && errno != EPERM)
 		return -errno;
-	return chmod(path, mode) < 0 ? -errno : 0;
+	return chmod(entry_path(e, path), mode) < 0 ? -errno : 0;
 }
 
 /*
  * After set-ID bits were put back: somebody may have written between the look before and that, when
  * there were no bits that his write could have taken. Who writes later takes them himself.
  */
-static int recheck_set_ids(int fd, const char *path, const struct stat *before, mode_t mode)
+static int recheck_set_ids(const struct entry *e, const struct stat *before, mode_t mode)
 {
 	const mode_t set_ids = S_ISUID | S_ISGID;
 	struct stat now;
 
 	if (!S_ISREG(before->st_mode) || !(mode & set_ids))
 		return 0;
-	if (fstatat(fd, "", &now, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+	if (fstatat(e->fd, "", &now, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	if (is_unchanged(before, &now))
 		return 0;
-	return change_mode(fd, path, now.st_mode & 07777 & ~set_ids);
+	return change_mode(e, now.st_mode & 07777 & ~set_ids);
 }
 
 /* A write takes the capability as it takes set-ID bits. */
-static int restore_capability(int fd, const char *path, const struct stat *before,
+static int restore_capability(const struct entry *e, const struct stat *before,
 			      const char *capability, size_t len)
 {
+	entry_path_buffer path;
 	struct stat now;
 
-	if (setxattr(path, CAPABILITY_XATTR, capability, len, 0) < 0)
+	if (setxattr(entry_path(e, path), CAPABILITY_XATTR, capability, len, 0) < 0)
 		return -errno;
-	if (fstatat(fd, "", &now, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+	if (fstatat(e->fd, "", &now, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	if (!is_unchanged(before, &now) && removexattr(path, CAPABILITY_XATTR) < 0 &&
 	    errno != ENODATA)
@@ -89,10 +106,10 @@ int apply_entry(int fd, const char *fd_dir, const struct ownership_rule *rule, s
 int apply_seen(int fd, const char *fd_dir, const struct ownership_rule *rule,
 	       const struct stat *before, bool has_no_xattr, struct stat *ret_st)
 {
+	const struct entry e = { fd, fd_dir };
 	struct stat now = *before, shown = *before;
 	char capability[CAPABILITY_MAX];
 	ssize_t capability_len = -1;
-	char path[64];
 
 	present(rule, &shown);
 	if (shown.st_gid == before->st_gid && shown.st_mode == before->st_mode) {
@@ -101,11 +118,12 @@ int apply_seen(int fd, const char *fd_dir, const struct ownership_rule *rule,
 		return APPLY_RIGHT;
 	}
 
-	snprintf(path, sizeof(path), "%s/%d", fd_dir, fd);
 	if (shown.st_gid != before->st_gid) {
 		if (!has_no_xattr && !S_ISDIR(before->st_mode) && !S_ISLNK(before->st_mode)) {
-			capability_len =
-				getxattr(path, CAPABILITY_XATTR, capability, sizeof(capability));
+			entry_path_buffer path;
+
+			capability_len = getxattr(entry_path(&e, path), CAPABILITY_XATTR,
+						  capability, sizeof(capability));
 			if (capability_len < 0 && errno != ENODATA && errno != EOPNOTSUPP)
 				return -errno;
 		}
@@ -119,15 +137,15 @@ int apply_seen(int fd, const char *fd_dir, const struct ownership_rule *rule,
 	}
 	shown.st_mode = mode_to_restore(before, &now, shown.st_mode);
 	if (shown.st_mode != now.st_mode) {
-		int r = change_mode(fd, path, shown.st_mode & 07777);
+		int r = change_mode(&e, shown.st_mode & 07777);
 
 		if (r == 0)
-			r = recheck_set_ids(fd, path, before, shown.st_mode);
+			r = recheck_set_ids(&e, before, shown.st_mode);
 		if (r < 0)
 			return r;
 	}
 	if (capability_len > 0 && is_unchanged(before, &now)) {
-		int r = restore_capability(fd, path, before, capability, (size_t)capability_len);
+		int r = restore_capability(&e, before, capability, (size_t)capability_len);
 
 		if (r < 0)
 			return r;

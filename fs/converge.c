@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -24,6 +23,17 @@ enum {
 	WALK_THREADS_MAX = 4,
 	MOVED_MAX = 256, /* directories remembered to be walked again; more: the whole tree is */
 	PATH_FOR_FAILURE = 4096,
+};
+
+static const uint64_t CONVERGE_SLICE_NS = 10 * 1000 * 1000;
+
+/* The kernel's struct sched_attr, in its first size: its header and the C library's exclude each other. */
+struct scheduling {
+	uint32_t size, policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t slice_ns, deadline_ns, period_ns;
 };
 
 struct moved {
@@ -399,13 +409,23 @@ static bool is_all_walked(struct converger *c)
 /*
  * This thread and those that it makes: disk and processors are first for the threads that serve users, with which
  * they share what the system gives to the server. Schedulers without I/O classes do not heed the first.
+ *
+ * The slice is longer than anybody's who did not ask for one: a thread that wakes takes the processor from who has
+ * the longer slice at once (Linux 6.12), and else waits out what is left of the walker's, milliseconds.
  */
 static void step_back(void)
 {
+	struct scheduling scheduling = {
+		.size = sizeof(scheduling),
+		.policy = SCHED_BATCH,
+		.nice = CONVERGE_NICE,
+		.slice_ns = CONVERGE_SLICE_NS,
+	};
+
 	if (syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0,
 		    IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0)) < 0)
 		log_line(LOG_DEBUG, "converge", "idle I/O class: %m (ignoring)");
-	if (setpriority(PRIO_PROCESS, 0, CONVERGE_NICE) < 0)
+	if (syscall(SYS_sched_setattr, 0, &scheduling, 0) < 0)
 		log_line(LOG_DEBUG, "converge", "priority: %m (ignoring)");
 }
 

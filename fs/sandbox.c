@@ -23,7 +23,6 @@
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
-#include "fs/converge.h"
 #include "fs/fuse_ioctl.h"
 
 /* Capabilities that an overlay server keeps, and what it does with each. */
@@ -256,10 +255,10 @@ int sandbox_lock(const char **ret_step)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(ioprio_set), 3,
 				     SCMP_A0(SCMP_CMP_EQ, which), SCMP_A1(SCMP_CMP_EQ, 0),
 				     SCMP_A2(SCMP_CMP_EQ, idle));
+	/* And no processor: without CAP_SYS_NICE one can only step back. */
 	if (r == 0)
-		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(setpriority), 3,
-				     SCMP_A0(SCMP_CMP_EQ, PRIO_PROCESS), SCMP_A1(SCMP_CMP_EQ, 0),
-				     SCMP_A2(SCMP_CMP_EQ, CONVERGE_NICE));
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(sched_setattr), 1,
+				     SCMP_A0(SCMP_CMP_EQ, 0));
 	/* Its flags lie in memory, where a filter cannot look: glibc then uses clone. */
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);

@@ -183,8 +183,14 @@ priorities() {
 		printf '%s %s\n' "$(ionice -p "${task##*/}" | cut -d : -f 1)" "$(awk '{ print $19 }' "$task/stat")"
 	done | sort -u
 }
+# Who wakes takes the processor from who has the longer slice, without waiting: the others' is the longest of theirs.
+slices() {
+	awk -v nice="$2" '/^prio / { counts = $3 == 120 + nice } /^se.slice / && counts && $3 > longest { longest = $3 }
+		END { print longest + 0 }' "/proc/$1/task/"*/sched
+}
 server=$(keeper main get server_pid)
 check_same 'the walk steps back behind those who serve' $'idle 10\nnone 0' "$(priorities "$server")"
+check 'and yields to one of them that wakes' [ "$(slices "$server" 10)" -gt "$(slices "$server" 0)" ]
 check 'pause: stops the walk' keeper main wait state=presented pause
 check_same 'pause: says so' 1 "$(keeper main get paused)"
 seen=$(keeper main get seen)

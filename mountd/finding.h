@@ -39,6 +39,12 @@ void find_lost(struct findings *f);
 /* find_strays: directories, mounts and keepers below ours that no record names: reported, left alone. */
 void find_strays(struct findings *f);
 
+/* reconstruct_volume: compares one recorded volume with what is there, and does what is to be done. Its key is locked. */
+void reconstruct_volume(struct findings *f, struct volume_record *vol);
+
+/* vanished: of a volume of this boot at whose target nothing is, nor its mount elsewhere. Its key is locked. */
+void vanished(struct findings *f, struct volume_record *vol);
+
 /*
  * remount: brings a volume back whose overlay is dead at its target, or which is to persist. Its key is locked.
  * Returns 0 or -errno with *ret_error (ANSWER_TEXT_MAX bytes); the record then says so.

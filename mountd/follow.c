@@ -273,10 +273,8 @@ static void follow_gone(void *arg, const char *id, const struct overlay_status *
 		mend_wanted(m);
 		return;
 	}
-	/* A plain umount(2) is legal. */
-	(void)store_volume_set_state(m->store, id, VOLUME_ABSENT, "unmounted by somebody else", 0);
-	live_remove(m, id);
-	event(m, id, "absent", "%s was unmounted by somebody else", vol->target);
+	/* A plain umount(2) is legal: the mender takes away what is left. */
+	look_wanted(m);
 }
 
 static void follow_changed(void *arg)

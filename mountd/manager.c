@@ -256,6 +256,8 @@ void key_unlock(struct manager *m, const char *key)
 		}
 	}
 	m->generation++;
+	m->look_due |= m->look_is_blocked;
+	m->look_is_blocked = false;
 	pthread_cond_broadcast(&m->changed);
 	pthread_mutex_unlock(&m->lock);
 	if (found) {

@@ -14,6 +14,7 @@
 #include "mountd/host.h"
 #include "mountd/manager.h"
 #include "mountd/mount.h"
+#include "mountd/mount_watch.h"
 #include "mountd/overlays.h"
 #include "mountd/spec.h"
 #include "mountd/steps.h"
@@ -55,7 +56,10 @@ struct manager {
 	struct live *lives;	/* guarded by lock */
 	bool stopping;		/* guarded by lock */
 	bool mend_due;		/* guarded by lock */
-	struct mended *mended;	/* guarded by lock */
+	bool look_due;		/* mounts have changed; guarded by lock */
+	bool look_is_blocked; /* a request had the volume: looked at again then; guarded by lock */
+	struct mount_watch *watch;
+	struct mended *mended; /* guarded by lock */
 	pthread_t mender;
 	bool has_mender;
 	enum step crash_step; /* guarded by lock */
@@ -69,6 +73,22 @@ struct manager {
 void mend_wanted(struct manager *m);
 bool mend_is_allowed(struct manager *m, const char *volume_id);
 void mended_free(struct manager *m);
+
+/*
+ * look_wanted: a mount of ours may have gone: the mender looks. look_blocked: it could not look at a volume that a
+ * request works on, and is to look again when that is done.
+ */
+void look_wanted(struct manager *m);
+void look_blocked(struct manager *m);
+
+/* vanished_look: finds the volumes whose mounts are gone. The mender's; see vanished.c. */
+void vanished_look(struct manager *m);
+
+/*
+ * vanished_tear_down: what a umount(2) by hand has left of the volume goes; what users have written stays, and then the
+ * volume is absent. Its key is locked. Returns 0 or -errno with *ret_error (ANSWER_TEXT_MAX bytes).
+ */
+int vanished_tear_down(struct manager *m, struct volume_record *vol, char *ret_error);
 
 /* manager_changed: wakes whoever waits for a change. */
 void manager_changed(struct manager *m);

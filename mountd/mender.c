@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * mender: the thread that does what a reconstruction finds to do and what may take long: remounts,
- * interrupted set-ups and tear-downs. At the daemon's start, and when a keeper has ended.
+ * interrupted set-ups and tear-downs. At the daemon's start, when a keeper has ended, and when mounts have changed.
  */
 #include <errno.h>
 #include <signal.h>
@@ -77,16 +77,40 @@ void mended_free(struct manager *m)
 	}
 }
 
+void look_wanted(struct manager *m)
+{
+	pthread_mutex_lock(&m->lock);
+	m->look_due = true;
+	pthread_cond_broadcast(&m->changed);
+	pthread_mutex_unlock(&m->lock);
+}
+
+void look_blocked(struct manager *m)
+{
+	pthread_mutex_lock(&m->lock);
+	m->look_is_blocked = true;
+	/* Perhaps it has ended already: nobody would tell us then. */
+	if (!m->busy)
+		m->look_due = true;
+	pthread_mutex_unlock(&m->lock);
+}
+
+static void mounts_changed(void *arg)
+{
+	look_wanted(arg);
+}
+
 /* Whether there is something to do; false: we are stopping. */
-static bool await_work(struct manager *m)
+static bool await_work(struct manager *m, bool *ret_mend)
 {
 	bool due;
 
 	pthread_mutex_lock(&m->lock);
-	while (!m->mend_due && !m->stopping)
+	while (!m->mend_due && !m->look_due && !m->stopping)
 		pthread_cond_wait(&m->changed, &m->lock);
-	due = m->mend_due && !m->stopping;
-	m->mend_due = false;
+	due = !m->stopping;
+	*ret_mend = m->mend_due;
+	m->mend_due = m->look_due = false;
 	pthread_mutex_unlock(&m->lock);
 	return due;
 }
@@ -94,13 +118,16 @@ static bool await_work(struct manager *m)
 static void *mender_main(void *arg)
 {
 	struct manager *m = arg;
+	bool mend;
 
-	while (await_work(m)) {
+	while (await_work(m, &mend)) {
 		struct answer answer = { 0 };
 
-		if (manager_reconstruct(m, false, &answer) != EXIT_OK)
+		if (mend && manager_reconstruct(m, false, &answer) != EXIT_OK)
 			log_line(LOG_ERROR, "reconstruct", "%s", answer.error);
 		answer_fini(&answer);
+		/* Also after that: it leaves volumes out that requests work on. */
+		vanished_look(m);
 	}
 	return NULL;
 }
@@ -110,7 +137,14 @@ int manager_mend_start(struct manager *m)
 	sigset_t all, saved;
 	int r;
 
-	m->mend_due = true; /* nobody else is there yet */
+	/* Before the first look, so that nothing is missed after it. */
+	r = mount_watch_new(mounts_changed, m, &m->watch);
+	if (r < 0)
+		log_line(LOG_WARNING, "start", "ignoring that mounts cannot be watched: %s",
+			 strerror(-r));
+	pthread_mutex_lock(&m->lock);
+	m->mend_due = true;
+	pthread_mutex_unlock(&m->lock);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &saved);
 	r = pthread_create(&m->mender, NULL, mender_main, m);
@@ -124,4 +158,6 @@ void manager_mend_stop(struct manager *m)
 	if (m->has_mender)
 		pthread_join(m->mender, NULL);
 	m->has_mender = false;
+	mount_watch_free(m->watch);
+	m->watch = NULL;
 }

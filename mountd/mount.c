@@ -458,6 +458,28 @@ int mount_table_below(const char *path, struct mount_entry **ret_list)
 	return (int)count;
 }
 
+int mount_table_ids(uint64_t **ret_ids)
+{
+	struct libmnt_iter *iter = mnt_new_iter(MNT_ITER_FORWARD);
+	struct libmnt_table *table = NULL;
+	AUTO_FREE uint64_t *ids = NULL;
+	struct libmnt_fs *fs = NULL;
+	int count = 0, r = iter ? table_read(&table) : -ENOMEM;
+
+	if (r == 0) {
+		ids = calloc((size_t)mnt_table_get_nents(table) + 1, sizeof(*ids));
+		r = ids ? 0 : -ENOMEM;
+	}
+	while (r == 0 && mnt_table_next_fs(table, iter, &fs) == 0)
+		ids[count++] = (uint64_t)mnt_fs_get_id(fs);
+	mnt_free_iter(iter);
+	mnt_unref_table(table);
+	if (r < 0)
+		return r;
+	*ret_ids = take_ptr(&ids);
+	return count;
+}
+
 /* What is below @prefix ("/" or a path), with its slash; NULL: @path is not below or equal. */
 static const char *rest_below(const char *path, const char *prefix)
 {

@@ -86,6 +86,9 @@ bool mount_is_overlay(const char *path, const char *type, const char *source);
 /* mount_table_below: mount_list_below() by mountinfo: for kernels without listmount(2). */
 int mount_table_below(const char *path, struct mount_entry **ret_list);
 
+/* mount_table_ids: mount_list_ids() by mountinfo, in any order. */
+int mount_table_ids(uint64_t **ret_ids);
+
 /*
  * mount_place: the path of the directory @fd within its file system, whatever is mounted where: two of one
  * file system can be told to enclose each other by it. As it is now: directories can be renamed.

@@ -2,7 +2,6 @@
 #include "mountd/mount_list.h"
 
 #include <errno.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -133,4 +132,61 @@ int mount_list_below(const char *path, struct mount_entry **ret_list)
 
 	/* An old kernel, or one whose answer we do not understand. */
 	return n < 0 && n != -ENOMEM ? mount_table_below(path, ret_list) : n;
+}
+
+/* ---- ids only ---- */
+
+static int compare_ids(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+	return x < y ? -1 : x > y;
+}
+
+static int all_ids(uint64_t **ret_ids)
+{
+	struct request request = { .size = sizeof(request), .mount_id = ROOT_OF_NAMESPACE };
+	AUTO_FREE uint64_t *ids = NULL;
+	size_t count = 0;
+	long n = PART;
+
+	while (n == PART) {
+		uint64_t *longer = reallocarray(ids, count + PART, sizeof(*ids));
+
+		if (!longer)
+			return -ENOMEM;
+		ids = longer;
+		n = syscall(SYS_listmount, &request, ids + count, PART, 0);
+		if (n < 0)
+			return -errno;
+		count += (size_t)n;
+		if (n > 0)
+			request.param = ids[count - 1];
+	}
+	*ret_ids = take_ptr(&ids);
+	return (int)count;
+}
+
+int mount_list_ids(uint64_t **ret_ids)
+{
+	int n = all_ids(ret_ids);
+
+	if (n < 0 && n != -ENOMEM)
+		n = mount_table_ids(ret_ids);
+	if (n > 0)
+		qsort(*ret_ids, (size_t)n, sizeof(**ret_ids), compare_ids);
+	return n;
+}
+
+bool mount_list_has(const uint64_t *ids, size_t count, uint64_t id)
+{
+	return count > 0 && bsearch(&id, ids, count, sizeof(*ids), compare_ids) != NULL;
+}
+
+bool mount_is_present(uint64_t id)
+{
+	AUTO_FREE uint64_t *ids = NULL;
+	int n = mount_list_ids(&ids);
+
+	return n < 0 || mount_list_has(ids, (size_t)n, id);
 }

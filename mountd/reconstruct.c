@@ -12,6 +12,7 @@
 #include "fs/base/log.h"
 #include "mountd/finding.h"
 #include "mountd/mount.h"
+#include "mountd/mount_list.h"
 #include "mountd/tree_identity.h"
 #include "store/dump.h"
 
@@ -172,9 +173,8 @@ static enum keeper look_at_keeper(struct findings *f, const struct volume_record
 	if (overlay_refresh(o, &status) < 0 ||
 	    (look_at(target, &view) && view.id == status.mount_id))
 		return KEEPER_FOLLOWED;
-	found(f, vol->id, ACTION_REPORT, NULL,
-	      "its overlay is not at the target any more, but somebody still uses it");
-	return KEEPER_FOLLOWED;
+	/* Somebody still uses it. */
+	return KEEPER_GONE;
 }
 
 /* ---- what nobody serves ---- */
@@ -244,8 +244,11 @@ static void judge(struct findings *f, struct volume_record *vol, const struct ta
 
 	if (vol->state == VOLUME_SETTING_UP) {
 		finish_set_up(f, vol);
+	} else if (!mounted && vol->mount_id != 0 && mount_is_present(vol->mount_id)) {
+		found(f, vol->id, ACTION_REPORT, NULL,
+		      "its mount is not at the target, but at another place");
 	} else if (!mounted) {
-		mark_absent(f, vol, "nothing is mounted at the target");
+		vanished(f, vol);
 	} else if (view.id == vol->mount_id && vol->mount_id != 0) {
 		if (vol->state != VOLUME_NATIVE)
 			dead_overlay(f, vol);
@@ -293,7 +296,7 @@ static bool is_of_this_boot(const struct manager *m, const struct volume_record 
 	return vol->boot_id && strcmp(vol->boot_id, m->boot_id) == 0;
 }
 
-static void reconstruct_locked(struct findings *f, struct volume_record *vol)
+void reconstruct_volume(struct findings *f, struct volume_record *vol)
 {
 	AUTO(target) *target = NULL;
 	char why[TARGET_ERROR_MAX];
@@ -325,7 +328,7 @@ static void reconstruct_one(struct findings *f, const char *id)
 	if (key_try_lock(f->m, id) < 0)
 		return;
 	if (store_volume_by_id(f->m->store, id, &vol) == 0)
-		reconstruct_locked(f, vol);
+		reconstruct_volume(f, vol);
 	key_unlock(f->m, id);
 }
 

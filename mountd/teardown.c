@@ -194,7 +194,8 @@ int teardown(struct manager *m, struct volume_record *vol, bool lazy, enum teard
 	step_reached(m, STEP_UNMOUNT_DETACHED);
 	if (o)
 		r = await_overlay(m, vol, o, lazy,
-				  !plugin || plugin->attributes.idempotency != IDEMPOTENCY_MARKER,
+				  keep == KEEP_DATA || !plugin ||
+					  plugin->attributes.idempotency != IDEMPOTENCY_MARKER,
 				  ret_error);
 	if (r < 0)
 		return r;

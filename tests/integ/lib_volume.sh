@@ -7,6 +7,7 @@
 #   ctl ARGUMENT...       fsgroupctl with that root, standard error kept in $scratch/stderr
 #   refuses STATUS WORDS ARGUMENT...   fsgroupctl must exit with STATUS and one line of error that has WORDS
 #   state_of ID, field_of ID JQ-PATH
+#   until_list JQ-EXPRESSION   waits until the list of all volumes satisfies that
 #   daemon_pid            of the daemon, empty when there is none
 #   kill_daemon SIGNAL    and waits for its end
 #   crash_at STEP COMMAND...   with a daemon that crashes at that step (mountd/steps.h), and each that is started after
@@ -63,6 +64,16 @@ field_of() {
 
 state_of() {
 	field_of "$1" .state
+}
+
+until_list() {
+	local line
+
+	while IFS= read -r line; do
+		! jq -e "$1" <<<"$line" >"$scratch/jq" || return 0
+	done < <(timeout 20 "$BIN/fsgroupctl" status --json --watch 2>/dev/null | jq -c --unbuffered .)
+	ctl list --json
+	return 1
 }
 
 daemon_pid() {

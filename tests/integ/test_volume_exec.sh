@@ -8,7 +8,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib_volume.sh"
 need_root
 need_fuse
-need_tools jq git mkfs.ext4 losetup setpriv
+need_tools jq git mkfs.ext4 losetup setpriv sqlite3
 own_mounts "$0" "$@"
 start_volume_test
 
@@ -114,7 +114,7 @@ bad_git 'a directory that leaves the volume' 'leaves' "{\"repository\": \"file:/
 bad_git 'a transport helper' 'transport' '{"repository": "ext::sh -c id"}'
 printf '[plugins]\ngit-size = 1k\n' >"$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.conf"
 bad_git 'one that is too large' 'git-size' "{\"repository\": \"file://$scratch/origin\"}"
-rm "$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.conf"
+printf '[log]\nlevel = debug\n' >"$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.conf"
 check 'git: nothing is left of all these' nothing_mounted
 
 # ---- flexVolume ----
@@ -166,8 +166,10 @@ spec "{\"name\": \"v\", \"flexVolume\": {\"driver\": \"kubernetes.io/lvm\", \"op
 round lvm --spec "$scratch/spec.json"
 check_same 'lvm: its fsGroup capability is false' native "$(state_of lvm)"
 check_same 'lvm: so nothing was changed' "0:0" "$(stat -c %u:%g "$pod/lost+found")"
+kill_daemon KILL
 umount "$pod"
-check 'lvm: mounted again' ctl mount --spec "$scratch/spec.json" --target "$pod" --fsgroup "$GROUP" --volume-id lvm
+sqlite3 "$FSGROUPFS_ROOT/var/lib/fsgroupfs/store.db" "UPDATE volume SET state = 'setting-up', mount_id = 0, updated_at_ms = updated_at_ms + 1 WHERE id = 'lvm'" >"$scratch/null"
+check 'lvm: mounted again, after a crash' until_list 'any(.[]; .id == "lvm" and .state == "native")'
 check_same 'lvm: still native, and no call-out was made' 'native 5' "$(state_of lvm) $(wc -l <"${drivers%/*}/log")"
 volume=$FSGROUPFS_ROOT/var/lib/fsgroupfs/volumes/lvm
 device=$(cat "${drivers%/*}/device")
@@ -225,8 +227,8 @@ check 'pvc: belongs to the group' is_right "$scratch/data"
 check 'pvc: a live one is mounted again without its objects' ctl mount --spec "$scratch/spec.json" --target "$pod" \
 	--fsgroup "$GROUP" --volume-id pvc
 umount "$pod"
-check 'pvc: and one whose target was unmounted' ctl mount --spec "$scratch/spec.json" --target "$pod" \
-	--fsgroup "$GROUP" --volume-id pvc
+check 'pvc: and with them one whose target was unmounted' ctl mount --spec "$scratch/spec.json" \
+	--objects "$scratch/objects.json" --target "$pod" --fsgroup "$GROUP" --volume-id pvc
 check_same 'pvc: it is there' 1 "$(cat "$pod/d0/f1")"
 gone pvc
 check_same 'pvc: its data stays' 1 "$(cat "$scratch/data/d0/f1")"

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "fs/base/cleanup.h"
 #include "fs/base/clock.h"
@@ -12,6 +13,7 @@
 #include "mountd/proto.h"
 
 #define CALL_TRIES 5
+#define ASK_LIMIT_S 2
 
 /* A request that is asked again has less time left. */
 static void shorten(json_t *request, uint64_t passed_ms)
@@ -81,6 +83,22 @@ int client_call(const char *root, json_t *request, client_frame_fn on_frame, voi
 	snprintf(ret_error, size, "the daemon's answer: %s",
 		 r == 0 ? "the connection ended" : strerror(-r));
 	return r == 0 ? -ECONNRESET : r;
+}
+
+int client_ask_running(const char *root, json_t *request, json_t **ret_reply)
+{
+	const struct timeval limit = { .tv_sec = ASK_LIMIT_S };
+	AUTO_FD int fd = -1;
+	int r = ctl_connect_running(root, &fd);
+
+	if (r < 0)
+		return r;
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	r = request ? proto_send(fd, request) : -ENOMEM;
+	if (r == 0)
+		r = receive(fd, NULL, NULL, ret_reply);
+	return r > 0 ? 0 : r == 0 ? -ECONNRESET : r;
 }
 
 int client_reply_exit(const json_t *reply)

@@ -26,6 +26,12 @@ typedef bool (*client_frame_fn)(void *arg, json_t *result);
 int client_call(const char *root, json_t *request, client_frame_fn on_frame, void *arg,
 		json_t **ret_reply, char *ret_error, size_t size);
 
+/*
+ * client_ask_running: the same of a daemon that runs, with one reply. None is started, and it is given two seconds.
+ * Returns 0, -ENOENT or -ECONNREFUSED (none runs), -EAGAIN (it took longer), or -errno.
+ */
+int client_ask_running(const char *root, json_t *request, json_t **ret_reply);
+
 /* client_reply_exit, client_reply_text: of a reply; a text that is not there is NULL. */
 int client_reply_exit(const json_t *reply);
 const char *client_reply_text(const json_t *reply, const char *key);

@@ -10,6 +10,7 @@
 
 #include "fs/base/cleanup.h"
 #include "fs/base/io.h"
+#include "mountd/ctl_show.h"
 #include "mountd/path.h"
 #include "mountd/path_program.h"
 #include "mountd/proto.h"
@@ -92,6 +93,14 @@ int ctl_install_flexvolume(const struct ctl *ctl, int argc, char **argv)
 	r = install(argv[1], ctl->root, program);
 	if (r < 0)
 		return ctl_fail(ctl, EXIT_FAILED, argv[1], "%s", strerror(-r));
+	if (ctl->json) {
+		json_t *result = json_pack("{s:s, s:s, s:s}", "directory", argv[1], "driver",
+					   DRIVER_DIR "/" DRIVER, "program", program);
+
+		show_json(result, false);
+		json_decref(result);
+		return EXIT_OK;
+	}
 	printf("%s/%s/%s -> %s\n", argv[1], DRIVER_DIR, DRIVER, program);
 	return EXIT_OK;
 }

@@ -11,6 +11,7 @@
 #include "fs/base/log.h"
 #include "fs/base/parse.h"
 #include "mountd/ctl_file.h"
+#include "mountd/ctl_show.h"
 #include "mountd/path.h"
 #include "mountd/proto.h"
 
@@ -67,11 +68,6 @@ struct arguments {
 	json_t *request;
 	const char *plugin, *source, *spec, *staged, *objects, *target;
 };
-
-static int usage(const struct ctl *ctl, const char *what)
-{
-	return ctl_fail(ctl, EXIT_USAGE, NULL, "%s (fsgroupctl --help says more)", what);
-}
 
 static int fail(const struct arguments *a, int exit, const char *what, const char *value,
 		const char *why)
@@ -270,16 +266,16 @@ static int complete(struct arguments *a)
 	int exit = EXIT_OK;
 
 	if (!a->target)
-		return usage(a->ctl, "--target is missing");
+		return ctl_usage(a->ctl, "--target is missing");
 	if (!a->plugin && !a->spec && !a->staged)
-		return usage(a->ctl, "--plugin, --spec or --staged is missing");
+		return ctl_usage(a->ctl, "--plugin, --spec or --staged is missing");
 	if (a->source && a->spec)
 		return ctl_fail(a->ctl, EXIT_FAILED, a->target,
 				"two conflicting sources: --source and --spec");
 	if (a->source && !a->plugin)
-		return usage(a->ctl, "--source needs --plugin");
+		return ctl_usage(a->ctl, "--source needs --plugin");
 	if (a->spec && a->objects && strcmp(a->spec, "-") == 0 && strcmp(a->objects, "-") == 0)
-		return usage(a->ctl, "--spec and --objects cannot both be standard input");
+		return ctl_usage(a->ctl, "--spec and --objects cannot both be standard input");
 	if (a->spec)
 		exit = set_spec(a);
 	if (exit == EXIT_OK && a->source)
@@ -303,11 +299,11 @@ int ctl_mount(const struct ctl *ctl, int argc, char **argv)
 	while (exit == EXIT_OK && (c = getopt_long(argc, argv, "+", longs, NULL)) != -1)
 		exit = take_option(&a, c, optarg);
 	if (exit == EXIT_OK && optind != argc)
-		exit = usage(ctl, "an argument too many");
+		exit = ctl_usage(ctl, "an argument too many");
 	if (exit == EXIT_OK)
 		exit = complete(&a);
 	if (exit == EXIT_OK)
-		return ctl_call(ctl, a.target, a.request, NULL, NULL, NULL);
+		return ctl_call_plainly(ctl, a.target, a.request);
 	json_decref(a.request);
 	return exit;
 }
@@ -350,7 +346,8 @@ int ctl_update(const struct ctl *ctl, int argc, char **argv)
 	while (exit == EXIT_OK && (c = getopt_long(argc, argv, "", longs, NULL)) != -1)
 		exit = take_update_option(&a, c, optarg);
 	if (exit == EXIT_OK && optind != argc - 1)
-		exit = usage(ctl, optind == argc ? "TARGET|ID is missing" : "an argument too many");
+		exit = ctl_usage(ctl,
+				 optind == argc ? "TARGET|ID is missing" : "an argument too many");
 	if (exit == EXIT_OK)
 		exit = complete_update(&a, argv[optind]);
 	if (exit != EXIT_OK) {
@@ -358,7 +355,9 @@ int ctl_update(const struct ctl *ctl, int argc, char **argv)
 		return exit;
 	}
 	exit = ctl_call(ctl, argv[optind], a.request, NULL, NULL, &result);
-	if (exit == EXIT_OK) {
+	if (exit == EXIT_OK && ctl->json && !ctl->dry_run) {
+		show_json(result, false);
+	} else if (exit == EXIT_OK && !ctl_show_plan(ctl, result)) {
 		json_t *changed = json_object_get(result, "changed");
 
 		fputs(json_array_size(changed) > 0 ? "changed:" : "unchanged", stdout);

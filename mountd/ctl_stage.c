@@ -9,6 +9,7 @@
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
 #include "mountd/ctl_file.h"
+#include "mountd/ctl_show.h"
 #include "mountd/path.h"
 #include "mountd/proto.h"
 
@@ -25,11 +26,6 @@ static const struct option longs[] = {
 	{ "volume-id", required_argument, NULL, OPT_ID },
 	{ 0 },
 };
-
-static int usage(const struct ctl *ctl, const char *what)
-{
-	return ctl_fail(ctl, EXIT_USAGE, NULL, "%s (fsgroupctl --help says more)", what);
-}
 
 static int set_text(const struct ctl *ctl, json_t *request, const char *key, const char *value)
 {
@@ -98,8 +94,12 @@ static int call(const struct ctl *ctl, json_t *request)
 	device = text ? strdup(text) : NULL;
 	exit = ctl_call(ctl, device, request, NULL, NULL, &result);
 	text = json_string_value(json_object_get(result, "id"));
-	if (exit == EXIT_OK && text)
-		puts(text);
+	if (exit == EXIT_OK && !ctl_show_plan(ctl, result)) {
+		if (ctl->json)
+			show_json(result, false);
+		else if (text)
+			puts(text);
+	}
 	json_decref(result);
 	return exit;
 }
@@ -113,11 +113,11 @@ int ctl_stage(const struct ctl *ctl, int argc, char **argv)
 	while (exit == EXIT_OK && (c = getopt_long(argc, argv, "+", longs, NULL)) != -1)
 		exit = take_option(ctl, request, c, optarg);
 	if (exit == EXIT_OK && optind != argc)
-		exit = usage(ctl, "an argument too many");
+		exit = ctl_usage(ctl, "an argument too many");
 	else if (exit == EXIT_OK && !json_object_get(request, "spec"))
-		exit = usage(ctl, "--spec is missing");
+		exit = ctl_usage(ctl, "--spec is missing");
 	else if (exit == EXIT_OK && !json_object_get(request, "device"))
-		exit = usage(ctl, "--device is missing");
+		exit = ctl_usage(ctl, "--device is missing");
 	if (exit == EXIT_OK)
 		return call(ctl, request);
 	json_decref(request);
@@ -134,14 +134,14 @@ int ctl_unstage(const struct ctl *ctl, int argc, char **argv)
 	if (getopt_long(argc, argv, "+", none, NULL) != -1)
 		return EXIT_USAGE;
 	if (argc - optind != 1)
-		return usage(ctl, "an ID or the staging path is needed");
+		return ctl_usage(ctl, "an ID or the staging path is needed");
 	request = json_pack("{s:s}", "command", "unstage");
 	if (strchr(argv[optind], '/'))
 		exit = set_path(ctl, request, "volume", argv[optind]);
 	else
 		exit = set_text(ctl, request, "volume", argv[optind]);
 	if (exit == EXIT_OK)
-		return ctl_call(ctl, argv[optind], request, NULL, NULL, NULL);
+		return ctl_call_plainly(ctl, argv[optind], request);
 	json_decref(request);
 	return exit;
 }

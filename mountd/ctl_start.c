@@ -130,6 +130,14 @@ static int start(const struct layout *layout, int *ret_fd, char *ret_error, size
 	return r;
 }
 
+int ctl_connect_running(const char *root, int *ret_fd)
+{
+	AUTO(layout) *layout = NULL;
+	int r = layout_open(root, false, &layout);
+
+	return r < 0 ? r : connect_once(layout, ret_fd);
+}
+
 int ctl_connect(const char *root, int *ret_fd, char *ret_error, size_t size)
 {
 	AUTO(layout) *layout = NULL;

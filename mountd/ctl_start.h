@@ -14,4 +14,7 @@
  */
 int ctl_connect(const char *root, int *ret_fd, char *ret_error, size_t size);
 
+/* ctl_connect_running: the same where one is running; -ENOENT, -ECONNREFUSED: none is. */
+int ctl_connect_running(const char *root, int *ret_fd);
+
 #endif

@@ -10,40 +10,12 @@
 #include "fs/base/cleanup.h"
 #include "fs/base/io.h"
 #include "fs/base/log.h"
+#include "mountd/ctl_progress.h"
 #include "mountd/ctl_show.h"
 #include "mountd/proto.h"
 
 /* A request is no longer than this (interface.md); a dump that is makes no request. */
 #define DUMP_MAX (16 << 20)
-
-struct options {
-	bool json, dry_run;
-};
-
-static int usage(const struct ctl *ctl, const char *what)
-{
-	return ctl_fail(ctl, EXIT_USAGE, NULL, "%s (fsgroupctl --help says more)", what);
-}
-
-static int parse(int argc, char **argv, const struct option *longs, struct options *o)
-{
-	int c;
-
-	optind = 0;
-	while ((c = getopt_long(argc, argv, "", longs, NULL)) != -1) {
-		switch (c) {
-		case 'j':
-			o->json = true;
-			break;
-		case 'n':
-			o->dry_run = true;
-			break;
-		default:
-			return EXIT_USAGE; /* getopt has said why */
-		}
-	}
-	return EXIT_OK;
-}
 
 static const char *text_or(const json_t *object, const char *key, const char *otherwise)
 {
@@ -82,21 +54,20 @@ static int show_rows(const json_t *rows, bool json, const char *column)
 
 int ctl_reconstruct(const struct ctl *ctl, int argc, char **argv)
 {
-	static const struct option longs[] = { { "json", no_argument, NULL, 'j' },
-					       { "dry-run", no_argument, NULL, 'n' },
-					       { 0 } };
-	struct options o = { 0 };
+	static const struct option longs[] = { { 0 } };
+	struct progress *progress;
 	json_t *rows = NULL;
 	int exit;
 
-	if (parse(argc, argv, longs, &o) != EXIT_OK)
+	optind = 0;
+	if (getopt_long(argc, argv, "", longs, NULL) != -1)
 		return EXIT_USAGE;
 	if (optind < argc)
-		return usage(ctl, "an argument too many");
-	exit = ctl_call(ctl, NULL,
-			json_pack("{s:s, s:b}", "command", ctl->command, "dryRun", o.dry_run), NULL,
-			NULL, &rows);
-	if (exit == EXIT_OK && show_rows(rows, o.json, "FOUND") != EXIT_OK)
+		return ctl_usage(ctl, "an argument too many");
+	progress = progress_start(ctl, NULL, ctl->command);
+	exit = ctl_call(ctl, NULL, json_pack("{s:s}", "command", ctl->command), NULL, NULL, &rows);
+	progress_stop(progress);
+	if (exit == EXIT_OK && show_rows(rows, ctl->json, "FOUND") != EXIT_OK)
 		exit = ctl_fail(ctl, EXIT_FAILED, NULL,
 				"not everything could be done: see the rows");
 	json_decref(rows);
@@ -116,17 +87,20 @@ static int store_check_or_dump(const struct ctl *ctl, const char *action)
 	if (strcmp(action, "dump") == 0) {
 		show_json(result, false);
 	} else {
+		if (ctl->json)
+			show_json(result, false);
 		json_array_foreach(json_object_get(result, "faults"), i, fault) {
 			exit = EXIT_FAILED;
-			printf("%s: %s\n", text_or(fault, "volume", "?"),
-			       text_or(fault, "fault", "?"));
+			if (!ctl->json)
+				printf("%s: %s\n", text_or(fault, "volume", "?"),
+				       text_or(fault, "fault", "?"));
 		}
-		if (exit == EXIT_OK)
+		if (exit == EXIT_OK && !ctl->json)
 			printf("ok: schema %lld, %lld volumes\n",
 			       (long long)json_integer_value(
 				       json_object_get(result, "schemaVersion")),
 			       (long long)json_integer_value(json_object_get(result, "volumes")));
-		else
+		else if (exit != EXIT_OK)
 			ctl_fail(ctl, exit, action, "not every record is whole: see above");
 	}
 	json_decref(result);
@@ -155,7 +129,7 @@ static int read_dump(const struct ctl *ctl, const char *path, json_t **ret_dump)
 	return EXIT_OK;
 }
 
-static int store_restore(const struct ctl *ctl, const char *path, bool json)
+static int store_restore(const struct ctl *ctl, const char *path)
 {
 	json_t *dump = NULL, *rows = NULL;
 	int exit = read_dump(ctl, path, &dump);
@@ -166,7 +140,7 @@ static int store_restore(const struct ctl *ctl, const char *path, bool json)
 			json_pack("{s:s, s:s, s:o}", "command", ctl->command, "action", "restore",
 				  "dump", dump),
 			NULL, NULL, &rows);
-	if (exit == EXIT_OK && show_rows(rows, json, "") != EXIT_OK)
+	if (exit == EXIT_OK && show_rows(rows, ctl->json, "") != EXIT_OK)
 		exit = ctl_fail(ctl, EXIT_FAILED, path,
 				"not every volume was restored: see the rows");
 	json_decref(rows);
@@ -175,18 +149,18 @@ static int store_restore(const struct ctl *ctl, const char *path, bool json)
 
 int ctl_store(const struct ctl *ctl, int argc, char **argv)
 {
-	static const struct option longs[] = { { "json", no_argument, NULL, 'j' }, { 0 } };
-	struct options o = { 0 };
+	static const struct option longs[] = { { 0 } };
 	const char *action;
 	int count;
 
-	if (parse(argc, argv, longs, &o) != EXIT_OK)
+	optind = 0;
+	if (getopt_long(argc, argv, "", longs, NULL) != -1)
 		return EXIT_USAGE;
 	count = argc - optind;
 	action = count > 0 ? argv[optind] : "";
 	if (count == 1 && (strcmp(action, "check") == 0 || strcmp(action, "dump") == 0))
 		return store_check_or_dump(ctl, action);
 	if (count == 2 && strcmp(action, "restore") == 0)
-		return store_restore(ctl, argv[optind + 1], o.json);
-	return usage(ctl, "store check, store dump, or store restore FILE");
+		return store_restore(ctl, argv[optind + 1]);
+	return ctl_usage(ctl, "store check, store dump, or store restore FILE");
 }

@@ -98,10 +98,17 @@ struct mount_request {
 enum proto_exit manager_mount(struct manager *m, const struct mount_request *request,
 			      struct answer *answer);
 
-/* @volume: an id, or a target when it holds a '/'. */
+/* @volume: an id, or a target when it holds a '/'. Result {"volume", "target", "error": null}, or null: it was unknown. */
 enum proto_exit manager_unmount(struct manager *m, const char *volume, bool lazy,
 				struct answer *answer);
-enum proto_exit manager_unmount_all(struct manager *m, bool lazy, struct answer *answer);
+
+/*
+ * manager_unmount_all: every volume that has a target; goes on after a failure. Calls @done for each with
+ * {"volume", "target", "error", "done", "total"}, borrowed. Fails when one stayed, naming how many and the first.
+ */
+enum proto_exit manager_unmount_all(struct manager *m, bool lazy,
+				    void (*done)(void *arg, json_t *row), void *arg,
+				    struct answer *answer);
 
 /* A device to be staged; texts are borrowed; NULL: not said. */
 struct stage_request {

@@ -116,6 +116,17 @@ static enum proto_exit handle_mount(struct request *q)
 	return manager_mount(q->m, &mount, &q->answer);
 }
 
+/* One row of a list that takes long. Whoever asked may have gone: the work goes on. */
+static void send_row(void *arg, json_t *row)
+{
+	struct request *q = arg;
+
+	q->answer.result = json_incref(row);
+	(void)send_frame(q, true);
+	json_decref(q->answer.result);
+	q->answer.result = NULL;
+}
+
 static enum proto_exit handle_unmount(struct request *q)
 {
 	const char *volume = NULL;
@@ -128,7 +139,7 @@ static enum proto_exit handle_unmount(struct request *q)
 	if (!volume == !all)
 		return answer_fail(&q->answer, EXIT_USAGE, "either a volume or all");
 	if (all)
-		return manager_unmount_all(q->m, lazy, &q->answer);
+		return manager_unmount_all(q->m, lazy, send_row, q, &q->answer);
 	return manager_unmount(q->m, volume, lazy, &q->answer);
 }
 

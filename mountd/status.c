@@ -284,6 +284,17 @@ static enum proto_exit steer(struct manager *m, const struct volume_record *vol,
 	return EXIT_OK;
 }
 
+/* What the volume is now, for who has steered it. */
+static enum proto_exit answer_state(struct manager *m, const char *id, struct answer *answer)
+{
+	AUTO(volume_record) *vol = NULL;
+
+	if (answer->exit == EXIT_OK && store_volume_by_id(m->store, id, &vol) == 0)
+		answer->result =
+			json_pack("{s:s, s:s}", "id", id, "state", volume_state_name(vol->state));
+	return answer->exit;
+}
+
 enum proto_exit manager_pause(struct manager *m, const char *volume, bool paused,
 			      struct answer *answer)
 {
@@ -303,7 +314,7 @@ enum proto_exit manager_pause(struct manager *m, const char *volume, bool paused
 	}
 	key_unlock(m, vol->id);
 	manager_changed(m);
-	return answer->exit;
+	return answer_state(m, vol->id, answer);
 }
 
 enum proto_exit manager_recover(struct manager *m, const char *volume, struct answer *answer)
@@ -324,7 +335,7 @@ enum proto_exit manager_recover(struct manager *m, const char *volume, struct an
 		(void)overlay_refresh(o, NULL);
 	key_unlock(m, vol->id);
 	manager_changed(m);
-	return answer->exit;
+	return answer_state(m, vol->id, answer);
 }
 
 /*
@@ -380,7 +391,7 @@ enum proto_exit manager_converge(struct manager *m, const char *volume, bool has
 	converge_locked(m, vol, has_rate ? &rate : NULL, answer);
 	key_unlock(m, vol->id);
 	manager_changed(m);
-	return answer->exit;
+	return answer_state(m, vol->id, answer);
 }
 
 /* ---- waiting ---- */
@@ -457,7 +468,8 @@ enum proto_exit manager_wait(struct manager *m, const char *volume, const char *
 		if (r < 0)
 			return answer->exit;
 		if (r > 0) {
-			answer->result = json_pack("{s:s}", "state", volume_state_name(vol->state));
+			answer->result = json_pack("{s:s, s:s}", "id", vol->id, "state",
+						   volume_state_name(vol->state));
 			return EXIT_OK;
 		}
 		waited = clock_now_ms() - start;

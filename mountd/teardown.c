@@ -298,30 +298,57 @@ enum proto_exit manager_unmount(struct manager *m, const char *volume, bool lazy
 	key_unlock(m, vol->id);
 	if (answer->exit != EXIT_OK)
 		event(m, vol->id, "unmount-failed", "%s", answer->error);
+	else
+		answer->result = json_pack("{s:s, s:s, s:n}", "volume", vol->id, "target",
+					   vol->target, "error");
 	return answer->exit;
 }
 
-enum proto_exit manager_unmount_all(struct manager *m, bool lazy, struct answer *answer)
+/* Those that have a target, at the front of the list; a staged device is not unmounted. */
+static int with_target(struct volume_record **list, int count)
+{
+	int kept = 0;
+
+	for (int i = 0; i < count; i++) {
+		struct volume_record *vol = list[i];
+
+		if (!vol->target)
+			continue;
+		list[i] = list[kept];
+		list[kept++] = vol;
+	}
+	return kept;
+}
+
+enum proto_exit manager_unmount_all(struct manager *m, bool lazy,
+				    void (*done)(void *arg, json_t *row), void *arg,
+				    struct answer *answer)
 {
 	struct volume_record **list = NULL;
 	char first[ANSWER_TEXT_MAX / 2] = "";
-	int n = store_volume_list(m->store, &list), failed = 0;
+	int n = store_volume_list(m->store, &list), total, failed = 0;
 
 	if (n < 0)
 		return store_failed(answer, n);
-	for (int i = 0; i < n; i++) {
+	total = with_target(list, n);
+	for (int i = 0; i < total; i++) {
 		struct answer one = { 0 };
+		bool ok = manager_unmount(m, list[i]->id, lazy, &one) == EXIT_OK;
+		json_t *row = json_pack("{s:s, s:s, s:s?, s:i, s:i}", "volume", list[i]->id,
+					"target", list[i]->target, "error", ok ? NULL : one.error,
+					"done", i + 1, "total", total);
 
-		if (!list[i]->target)
-			continue; /* a staged device */
-		if (manager_unmount(m, list[i]->id, lazy, &one) != EXIT_OK && failed++ == 0)
+		if (!ok && failed++ == 0)
 			snprintf(first, sizeof(first), "%s: %.300s", list[i]->id, one.error);
+		if (row)
+			done(arg, row);
+		json_decref(row);
 		answer_fini(&one);
 	}
 	store_volume_list_free(list, (size_t)n);
 	if (failed > 0)
 		return answer_fail(answer, EXIT_FAILED,
-				   "%d of %d volumes not unmounted; the first: %s", failed, n,
+				   "%d of %d volumes not unmounted; the first: %s", failed, total,
 				   first);
 	return EXIT_OK;
 }

@@ -263,6 +263,9 @@ enum proto_exit manager_unstage(struct manager *m, const char *volume, struct an
 	if (answer->exit != EXIT_OK)
 		event(m, vol->id, "unstage-failed", "%s", answer->error);
 	else
+		answer->result =
+			json_pack("{s:s, s:s}", "id", vol->id, "stagingPath", device->staging_path);
+	if (answer->exit == EXIT_OK)
 		event(m, vol->id, "unstaged", "%s", device->staging_path);
 	return answer->exit;
 }

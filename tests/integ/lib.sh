@@ -86,7 +86,9 @@ mounts_below() {
 unmount_below() {
 	local mount
 
+	# mountinfo has \012 and the like in a name.
 	mounts_below "$1" | tac | while IFS= read -r mount; do
+		printf -v mount %b "$mount"
 		umount -l "$mount" || true
 	done
 }

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef MOUNTD_CTL_STATUS_H
+#define MOUNTD_CTL_STATUS_H
+
+/* ctl_status: the commands of fsgroupctl that only look: status, list, events. One thread. */
+
+#include "mountd/ctl_call.h"
+
+/* The whole commands; each returns the exit status. */
+int ctl_status(const struct ctl *ctl, int argc, char **argv);
+int ctl_list(const struct ctl *ctl, int argc, char **argv);
+int ctl_events(const struct ctl *ctl, int argc, char **argv);
+
+#endif

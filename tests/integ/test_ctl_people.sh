@@ -1,0 +1,213 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# fsgroupctl as people meet it: tables on a terminal, colours, progress, JSON of every command, help and completion.
+# Needs root and /dev/fuse.
+set -euo pipefail
+# shellcheck source=tests/integ/lib_volume.sh
+. "$(dirname "$0")/lib_volume.sh"
+need_root
+need_fuse
+need_tools jq python3
+own_mounts "$0" "$@"
+start_volume_test
+export LC_ALL=C.UTF-8
+unset NO_COLOR COLUMNS
+
+# on_terminal COLUMNS LINES COMMAND...: what the command writes to a terminal of that size. With WHEN=TEXT and
+# DO=SHELL-COMMAND that is run once the text has been written, and with UNTIL=TEXT the command is interrupted once that
+# has been written after it.
+on_terminal() {
+	python3 /dev/fd/3 "$@" 3<<-'PYTHON'
+		import fcntl, os, pty, signal, struct, subprocess, sys, termios
+		columns, lines, command = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3:]
+		when, until = (os.environ.pop(name, "").encode() for name in ("WHEN", "UNTIL"))
+		do = os.environ.pop("DO", "true")
+		pid, terminal = pty.fork()
+		if pid == 0:
+		    fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+		    os.execvp(command[0], command)
+		written, since = b"", 0
+		while True:
+		    try:
+		        some = os.read(terminal, 65536)
+		    except OSError:
+		        break
+		    if not some:
+		        break
+		    written += some
+		    if when and when in written:
+		        since, when = len(written), b""
+		        subprocess.run(["bash", "-c", do], check=True, stdout=subprocess.DEVNULL)
+		    if not when and until and until in written[since:]:
+		        os.kill(pid, signal.SIGINT)
+		        until = b""
+		sys.stdout.buffer.write(written.replace(b"\r\n", b"\n"))
+		code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+		sys.exit(code if code >= 0 else 128 - code)
+	PYTHON
+}
+
+# The widest line of a text, in columns of a terminal, escape sequences left out.
+widest_line() {
+	python3 -c '
+import re, sys, unicodedata
+text = re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", sys.stdin.read())
+wide = lambda c: 2 if unicodedata.east_asian_width(c) in "WF" else 1
+print(max(sum(map(wide, line)) for line in text.split("\n")))'
+}
+
+# ---- tables ----
+
+hostile=$scratch/$'pod\n\033[2Jx' wide=$scratch/日本語 data=$scratch/data
+mkdir -p "$hostile" "$wide" "$scratch/plain"
+make_files "$data" 300
+check 'mount at a hostile name' ctl mount --plugin emptyDir --target "$hostile" --volume-id hostile
+check 'mount at a wide name' ctl mount --plugin local --source "$data" --target "$wide" --fsgroup "$GROUP" \
+	--handoff no --volume-id wide
+check 'until it is converged' ctl wait wide --for converged --timeout 30
+
+ctl list >"$scratch/list"
+check_same 'a line each, whatever the names' 3 "$(wc -l <"$scratch/list")"
+check 'hostile bytes are escaped' grep -qF 'pod\x0a\x1b[2Jx' "$scratch/list"
+check 'wide letters are not' grep -qF '日本語' "$scratch/list"
+check_fails 'no colour in a file' grep -q $'\033' "$scratch/list"
+check 'the reason is there' grep -qF 'hand-off is off' "$scratch/list"
+check_same 'elsewhere all but ASCII is escaped' 1 "$(LC_ALL=C "$BIN/fsgroupctl" list | grep -cF '\xe6\x97\xa5')"
+for columns in 132 80 60 40; do
+	on_terminal "$columns" 24 "$BIN/fsgroupctl" list >"$scratch/list.$columns"
+	check "a terminal of $columns columns is not exceeded" \
+		test "$(widest_line <"$scratch/list.$columns")" -le "$columns"
+	check_same 'and no line is broken' 3 "$(wc -l <"$scratch/list.$columns")"
+done
+check_same 'COLUMNS holds where there is no terminal' 50 \
+	"$(COLUMNS=50 "$BIN/fsgroupctl" list | widest_line)"
+check 'colours on a terminal' grep -q $'\033\[32mnative' "$scratch/list.132"
+check_fails 'not with NO_COLOR' grep -q $'\033' <(NO_COLOR=1 on_terminal 80 24 "$BIN/fsgroupctl" list)
+check 'status has them too' grep -q $'\033\[36mconverged' <(on_terminal 80 24 "$BIN/fsgroupctl" status wide)
+check_same 'status of a hostile name is its lines' "$(ctl status wide | grep -c '^  target')" \
+	"$(ctl status hostile | grep -c '^  target')"
+
+# ---- watching ----
+
+check 'watching what is final ends' ctl status wide --watch
+watch_tables() {
+	local status=0
+
+	WHEN=REASON DO="'$BIN/fsgroupctl' mount --plugin emptyDir --target '$scratch/plain' --volume-id plain" UNTIL=plain \
+		on_terminal 80 24 "$BIN/fsgroupctl" status --watch >"$scratch/watch" || status=$?
+	same 130 "$status"
+}
+check 'the table of a terminal is drawn again at a change' watch_tables
+check 'in its own place' grep -qF $'\033[3A\033[J' "$scratch/watch"
+
+# ---- JSON ----
+
+# The keys of a command's answer, as mountd/SCHEMA.md has them.
+schema_of() {
+	awk -F '|' -v row=" \`$1\` " '$2 == row { print $4 }' "$repository/mountd/SCHEMA.md" |
+		grep -o '`[A-Za-z]*`' | tr -d '`' | sort | paste -sd ' '
+}
+
+# answers NAME JQ-PATH ARGUMENT...: the keys of what is at the path in the command's answer are those of the schema.
+answers() {
+	local name=$1 path=$2 wanted
+
+	shift 2
+	wanted=$(schema_of "${name/list/status}")
+	ctl "$@" --json >"$scratch/answer" || true
+	check_same "$name --json is one value with the keys of SCHEMA.md" "$wanted" \
+		"$(jq -rs "if length > 0 then .[0] | $path | keys | sort | join(\" \") else \"nothing\" end" <"$scratch/answer")"
+}
+
+mkdir "$scratch/pod" "$scratch/secret"
+echo '{"secret": {"secretName": "s"}}' >"$scratch/spec"
+echo '{"kind": "Secret", "metadata": {"name": "s"}, "stringData": {"key": "value"}}' >"$scratch/objects"
+answers mount . mount --plugin local --source "$data" --target "$scratch/pod" --volume-id pod
+ctl mount --spec "$scratch/spec" --objects "$scratch/objects" --target "$scratch/secret" --volume-id secret
+answers refresh . refresh secret --objects "$scratch/objects"
+answers update . update wide --converge-rate 1000
+answers status . status wide
+answers list '.[0]' list
+answers wait . wait "$scratch/pod" --for presented
+for command in pause resume converge recover; do
+	answers "$command" . "$command" wide
+done
+answers events . events
+mkdir "$scratch/exec"
+answers install-flexvolume . install-flexvolume "$scratch/exec"
+answers 'store check' . store check
+answers 'store dump' . store dump
+ctl store dump >"$scratch/dump"
+answers unmount . unmount pod
+answers 'store restore' '.[0]' store restore "$scratch/dump"
+check_same 'a failure writes nothing there' '' "$(ctl status --json frob || true)"
+check_same 'an unmount of what is not there says null' null "$(ctl unmount --json frob)"
+
+# ---- a node is drained ----
+
+# What is held stays, the others go; both are named.
+exec 9>"$wide/held"
+drain() { ctl unmount --all --json >"$scratch/drain"; }
+check_fails 'unmount --all with an open file' drain
+check 'a line for what stays, with who holds it' \
+	grep -q "unmount wide: $scratch/日本語: the target is busy: held by process $$ " "$scratch/stderr"
+check 'goes on after it' same '[]' "$(ctl list --json | jq -c 'map(select(.id != "wide"))')"
+check_same 'each is reported' 'hostile plain secret wide' \
+	"$(jq -r 'map(select(.volume != "pod") | .volume) | sort | join(" ")' "$scratch/drain")"
+check_same 'with the keys of SCHEMA.md' "$(schema_of 'unmount --all')" "$(jq -r '.[0] | keys | sort | join(" ")' "$scratch/drain")"
+check_same 'and nobody else has an error' wide "$(jq -r '.[] | select(.error) | .volume' "$scratch/drain")"
+exec 9>&-
+on_terminal 80 24 "$BIN/fsgroupctl" unmount --all >"$scratch/drained"
+check_same 'on a terminal nothing stays of the progress' '' "$(sed 's/.*\x1b\[K//' "$scratch/drained")"
+
+# ---- help ----
+
+commands=$("$BIN/fsgroupctl" completion words -- '')
+for command in $commands; do
+	check "help of $command" grep -q '^Examples:$' <("$BIN/fsgroupctl" help "$command")
+	check_same "and $command --help is the same" "$("$BIN/fsgroupctl" help "$command")" "$("$BIN/fsgroupctl" "$command" --help)"
+done
+check_same 'every command is in --help' '' "$(for command in $commands; do
+	"$BIN/fsgroupctl" --help | grep -q "^  $command" || echo "$command"
+done)"
+
+# An option that the help has is one that the command takes, and it needs a value where the help has one.
+unknown_options() {
+	local command option
+
+	for command in $commands; do
+		for option in $("$BIN/fsgroupctl" completion words -- "$command" --); do
+			"$BIN/fsgroupctl" "$command" "$option" --no-such --no-such 2>&1 </dev/null | grep -F "unrecognized option '$option'"
+		done
+	done
+}
+check_same 'every option of the help is known' '' "$(unknown_options)"
+check 'help of an unknown command' refuses 2 'no such command' help frob
+
+# ---- completion ----
+
+ctl mount --plugin emptyDir --target "$scratch/plain" --volume-id plain
+completions() {
+	bash -c 'source <("$0" completion bash)
+		COMP_WORDS=("$0" "$@") COMP_CWORD=$#
+		_fsgroupctl
+		printf "%s\n" "${COMPREPLY[@]}"' "$BIN/fsgroupctl" "$@"
+}
+check_same 'bash completes a command' unmount "$(completions unm)"
+check_same 'an option' --timeout "$(completions wait v --t)"
+check_same 'a value' OnRootMismatch "$(completions mount --policy On)"
+check_same 'a volume by its id' plain "$(completions unmount pla)"
+check_same 'and by its target' "$scratch/plain" "$(completions status "$scratch/")"
+check_same 'a file' "$scratch/spec" "$(completions mount --spec "$scratch/sp")"
+check 'as bash itself does' grep -qx 'complete -F _fsgroupctl fsgroupctl' \
+	<(bash -c 'source <("$0" completion bash) && complete -p fsgroupctl' "$BIN/fsgroupctl")
+if command -v zsh >/dev/null; then
+	check 'zsh takes its own' zsh -fc 'autoload -U compinit && compinit -D -u && source <("$0" completion zsh) && [[ $_comps[fsgroupctl] = _fsgroupctl ]]' \
+		"$BIN/fsgroupctl"
+fi
+ctl unmount --all
+kill_daemon TERM
+check_same 'without a daemon there is no volume' '' "$(completions unmount pla)"
+check_same 'and none is started' '' "$(daemon_pid)"
+end_volume_test

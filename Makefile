@@ -19,7 +19,8 @@
 #   FUZZ_SECONDS=N       how long `make fuzz` stays with each target (default 600)
 #   JOBS=N               compilers at once under `make test` and the like (default: the number of CPUs)
 #   BOOTSTRAP=COMMAND    what `make test` and `make demo` set up the machine with (BOOTSTRAP=true: nothing)
-#   PREFIX, DESTDIR      where `make install` puts things (default /usr/local, and nothing before it)
+#   PREFIX, DESTDIR      where `make install` puts things (default /usr/local, and nothing before it); the directories
+#                        bindir sbindir mandir docdir can be set one by one
 
 ifeq ($(origin CC),default)
 CC := gcc
@@ -43,6 +44,8 @@ DESTDIR ?=
 PREFIX ?= /usr/local
 bindir ?= $(PREFIX)/bin
 sbindir ?= $(PREFIX)/sbin
+mandir ?= $(PREFIX)/share/man
+docdir ?= $(PREFIX)/share/doc/fsgroupfs
 
 VERSION := $(file <VERSION)
 FUSE_MIN := 3.18.3
@@ -113,7 +116,7 @@ INTEG_SCRIPTS := $(filter-out %.c,$(wildcard tests/integ/test_*))
 
 # --- libraries: looked for only where something is compiled, with a clear error ---
 
-NO_COMPILE := help clean distclean test demo fuzz test-fuzz check-layers check-format check-warnings uninstall
+NO_COMPILE := help clean distclean test demo fuzz test-fuzz check-layers check-format check-warnings install-files uninstall
 ifneq ($(filter-out $(NO_COMPILE),$(or $(MAKECMDGOALS),all)),)
 
 ifneq ($(wildcard build/deps/prefix/lib/pkgconfig/fuse3.pc),)
@@ -232,13 +235,23 @@ check-warnings: ## everything compiles without a warning, with gcc and with clan
 	$(Q)+$(foreach c,gcc clang,$(again) CC=$(c) WERROR=1 SANITIZE= OBJ=build/warn-$(c)/obj BIN=build/warn-$(c)/bin \
 		TESTBIN=build/warn-$(c)/tests test-programs &&) true
 
-.PHONY: install uninstall
-install: all ## install the programs under DESTDIR and PREFIX
-	$(Q)install -d '$(DESTDIR)$(bindir)' '$(DESTDIR)$(sbindir)'
-	$(Q)$(foreach p,$(filter fsgroupfs fsgroupctl fsgroup-flexvolume,$(PROGRAMS)),install -m 755 $(BIN)/$(p) '$(DESTDIR)$(bindir)/$(p)' &&) true
-	$(Q)$(foreach p,$(filter fsgroup-mountd,$(PROGRAMS)),install -m 755 $(BIN)/$(p) '$(DESTDIR)$(sbindir)/$(p)' &&) true
-uninstall: ## remove what install put there
-	$(Q)rm -f '$(DESTDIR)$(bindir)/fsgroupfs' '$(DESTDIR)$(bindir)/fsgroupctl' '$(DESTDIR)$(bindir)/fsgroup-flexvolume' '$(DESTDIR)$(sbindir)/fsgroup-mountd'
+# What is installed, a row a file: MODE:SOURCE:DESTINATION; with "link" for a mode SOURCE is what a symbolic link says.
+INSTALLED := \
+	$(foreach p,$(filter-out fsgroup-mountd,$(PROGRAMS)),755:$(BIN)/$(p):$(bindir)/$(p)) \
+	$(foreach p,$(filter fsgroup-mountd,$(PROGRAMS)),755:$(BIN)/$(p):$(sbindir)/$(p)) \
+	$(foreach d,README.md LICENSE mountd/PROTOCOL.md plugins/DEVICES.md plugins/PROGRAMS.md,644:$(d):$(docdir)/$(notdir $(d))) \
+	644:mountd/mountd.conf.example:$(docdir)/examples/mountd.conf \
+	755:plugins/examples/loop:$(docdir)/examples/loop
+# Directories that are ours alone, inner ones first.
+OWN_DIRS := $(docdir)/examples $(docdir)
+
+.PHONY: install install-files uninstall
+install: all ## install programs, manual pages and documents under DESTDIR and PREFIX
+	$(Q)+$(again) install-files
+install-files: # what was compiled already
+	$(Q)DESTDIR='$(DESTDIR)' scripts/install-files $(INSTALLED)
+uninstall: ## remove what install put there, and nothing else
+	$(Q)DESTDIR='$(DESTDIR)' OWN_DIRS='$(OWN_DIRS)' scripts/install-files --remove $(INSTALLED)
 
 .PHONY: clean distclean help
 clean: ## remove what was compiled, but not build/deps

@@ -253,6 +253,10 @@ install-files: # what was compiled already
 uninstall: ## remove what install put there, and nothing else
 	$(Q)DESTDIR='$(DESTDIR)' OWN_DIRS='$(OWN_DIRS)' scripts/install-files --remove $(INSTALLED)
 
+.PHONY: deb
+deb: all ## a Debian package, build/deb/fsgroupfs_VERSION_ARCHITECTURE.deb
+	$(Q)BIN='$(abspath $(BIN))' scripts/make-deb
+
 .PHONY: clean distclean help
 clean: ## remove what was compiled, but not build/deps
 	$(Q)if [ -d build ]; then find build -mindepth 1 -maxdepth 1 ! -name deps -exec rm -rf {} +; fi

@@ -36,7 +36,7 @@ static void unregister_file(struct overlay *ov, int32_t id)
 /* A descriptor means something to the server that has it: the upper half says which that is. */
 static uint64_t handle_of(const struct overlay *ov, int file)
 {
-	uint64_t server = atomic_load(&ov->shared.header->restarts) & 0x7fffffff;
+	uint64_t server = shared_servers(&ov->shared) & 0x7fffffff;
 
 	return server << 32 | (uint32_t)file;
 }

@@ -7,7 +7,8 @@
  * SOCK_SEQPACKET pair. Everything that must outlive the server stands in the shared memory instead.
  *
  *   server                        keeper
- *   PREPARED ───────────────────>            sandboxed, tree probed, epoch found
+ *   PREPARED(version) ──────────>            sandboxed, tree probed, epoch found; a successor: it would answer
+ *                                            INIT as it was answered, and has changed nothing yet
  *            <─────────────────── MOUNTED    the overlay is at its target: INIT is waiting
  *   READY ──────────────────────>            INIT is answered
  *   FAILED(error, text) ────────>            instead of PREPARED or READY
@@ -23,6 +24,13 @@
  *   SWAP(error) ────────────────>            opens are held, none is open: swap if nobody else uses it;
  *                                            error 0: none was opened since SURVEY was sent
  *            <─────────────────── SWAPPED    or REFUSED(text)
+ *            <─────────────────── DRAIN      another server waits: answer what was read, and stop
+ *   DRAINED(error) ─────────────>            nothing is served; with an error: it goes on, not now
+ *            <─────────────────── LEAVE      the other one serves: exit; after it MOUNTED goes to the other
+ *            <─────────────────── GO_ON      there is no other one: serve on
+ *
+ * Keeper and server may be of different versions: messages are only added, and only what both must know raises
+ * SHARED_LAYOUT.
  */
 
 #include <stdint.h>
@@ -43,7 +51,14 @@ enum channel_kind {
 	CHANNEL_SURVEY,
 	CHANNEL_SURVEYED,
 	CHANNEL_PIN,
+	CHANNEL_DRAIN,
+	CHANNEL_DRAINED,
+	CHANNEL_LEAVE,
+	CHANNEL_GO_ON,
 };
+
+/* server: its exit status after LEAVE. */
+enum { CHANNEL_EXIT_DRAINED = 10 };
 
 struct channel_message {
 	uint32_t kind;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
+#include "fs/channel.h"
 #include "fs/node.h"
 #include "fs/request.h"
 
@@ -67,7 +68,11 @@ static void exec_server(const struct child_setup *setup, int channel_fd)
 	keep_open(o->journal_fd);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	execv("/proc/self/exe", argv);
+	if (setup->program_fd >= 0)
+		execveat(setup->program_fd, "", argv, environ, AT_EMPTY_PATH);
+	else
+		execv("/proc/self/exe", argv);
+	channel_send(channel_fd, CHANNEL_FAILED, errno, "exec");
 }
 
 static int note_started(pid_t pid, struct child *ret_child)
@@ -153,6 +158,8 @@ int child_refuse(int device_fd, struct shared *shared, struct child *ret_child)
 	prctl(PR_SET_NAME, "fsgroupfs-eio");
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	/* A server that was just giving way has left it so. */
+	fcntl(device_fd, F_SETFL, O_RDWR);
 	if (dup2(device_fd, 3) < 0 || syscall(SYS_close_range, 4, ~0U, 0) < 0)
 		_exit(EXIT_FAILURE);
 	/* What the dead had read is waiting for an answer, too. */

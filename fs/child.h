@@ -23,9 +23,13 @@ struct child_setup {
 	const struct overlay_options *options; /* as they apply */
 	char **arguments;		       /* the -o arguments as given, ends with NULL */
 	int device_fd, shared_fd, tree_fd;     /* of server_fds; stay the caller's */
+	int program_fd;			       /* of the server's program; -1: the caller's own */
 };
 
-/* child_start: starts this program as the server. 0 or -errno; then there is none. */
+/*
+ * child_start: starts the program as the server. 0 or -errno; then there is none. That it cannot be executed
+ * is the child's first message, a CHANNEL_FAILED.
+ */
 int child_start(const struct child_setup *setup, struct child *ret_child);
 
 /*

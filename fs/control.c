@@ -12,6 +12,7 @@
 #include "fs/base/keyval.h"
 #include "fs/base/log.h"
 #include "fs/base/parse.h"
+#include "fs/base/version.h"
 
 void control_init(struct control *c, int listen_fd, struct shared *shared,
 		  const struct control_actions *actions)
@@ -21,7 +22,7 @@ void control_init(struct control *c, int listen_fd, struct shared *shared,
 	c->shared = shared;
 	c->actions = *actions;
 	for (int i = 0; i < CONTROL_CLIENTS_MAX; i++)
-		c->clients[i].fd = -1;
+		c->clients[i].fd = c->clients[i].received_fd = -1;
 }
 
 void control_fini(struct control *c)
@@ -89,9 +90,13 @@ static void write_status(struct control *c, struct keyval_writer *w, char *text)
 	keyval_add(w, "rate", "%llu", (unsigned long long)atomic_load(&h->rate));
 	keyval_add(w, "paused", "%u", atomic_load(&h->paused));
 	keyval_add(w, "converge_rate", "%llu", (unsigned long long)atomic_load(&h->converge_rate));
+	keyval_add(w, "protocol", "%d", CONTROL_PROTOCOL);
 	keyval_add(w, "keeper_pid", "%d", (int)getpid());
+	keyval_add(w, "keeper_version", "%s", FSGROUPFS_VERSION);
+	keyval_add(w, "server_version", "%s", facts.server_version);
 	keyval_add(w, "server_pid", "%d", (int)facts.server_pid);
 	keyval_add(w, "restarts", "%u", atomic_load(&h->restarts));
+	keyval_add(w, "upgrades", "%u", atomic_load(&h->upgrades));
 	keyval_add(w, "failover", "%s", failover_name(atomic_load(&h->failover)));
 	keyval_add(w, "data_path", "%s",
 		   atomic_load(&h->data_path_cached) ? "cached" : "passthrough");
@@ -111,6 +116,7 @@ static void write_status(struct control *c, struct keyval_writer *w, char *text)
 static void drop_client(struct control *c, int i)
 {
 	cleanup_fd(&c->clients[i].fd);
+	c->clients[i].serial = 0;
 	c->clients[i].watches = false;
 }
 
@@ -143,7 +149,30 @@ bool control_has_watchers(const struct control *c)
 	return false;
 }
 
-/* Handlers: 0: answer "ok"; 1: has answered; -errno. */
+static void send_answer(struct control *c, int i, int error, const char *message)
+{
+	AUTO_FREE char *text = malloc(KEYVAL_MAX);
+	struct keyval_writer w;
+
+	if (!text)
+		return;
+	keyval_begin(&w, text, error == 0 ? "ok" : "error");
+	if (error < 0) {
+		keyval_add(&w, "errno", "%d", -error);
+		keyval_add(&w, "message", "%s", message ? message : strerror(-error));
+	}
+	send_text(c, i, w.text, w.len);
+}
+
+void control_answer(struct control *c, uint64_t client, int error, const char *text)
+{
+	for (int i = 0; i < CONTROL_CLIENTS_MAX; i++) {
+		if (client != 0 && c->clients[i].fd >= 0 && c->clients[i].serial == client)
+			send_answer(c, i, error, text);
+	}
+}
+
+/* Handlers: 0: answer "ok"; 1: has answered, or will; -errno. */
 
 static int handle_watch(struct control *c, int i, const char *message)
 {
@@ -209,6 +238,22 @@ static int handle_recover(struct control *c, int i, const char *message)
 	return c->actions.recover(c->actions.context);
 }
 
+/* With the program as a descriptor. The answer comes when it serves, or when it is certain that it will not. */
+static int handle_upgrade(struct control *c, int i, const char *message)
+{
+	AUTO_FD int program_fd = take_fd(&c->clients[i].received_fd);
+	char why[256] = "";
+	int r;
+
+	(void)message;
+	if (program_fd < 0)
+		return -EBADF;
+	r = c->actions.upgrade(c->actions.context, take_fd(&program_fd), c->clients[i].serial, why);
+	if (r < 0)
+		send_answer(c, i, r, why[0] ? why : NULL);
+	return 1;
+}
+
 static int handle_status(struct control *c, int i, const char *message)
 {
 	AUTO_FREE char *text = malloc(KEYVAL_MAX);
@@ -230,30 +275,21 @@ static const struct {
 	{ "pause", handle_pause },     { "resume", handle_resume },
 	{ "rate", handle_rate },       { "converge", handle_converge },
 	{ "handoff", handle_handoff }, { "finished", handle_finished },
-	{ "recover", handle_recover },
+	{ "recover", handle_recover }, { "upgrade", handle_upgrade },
 };
 
 static void answer(struct control *c, int i, const char *message)
 {
-	struct keyval_writer w;
-	AUTO_FREE char *text = malloc(KEYVAL_MAX);
 	bool watched = c->clients[i].watches;
 	int r = -ENOSYS;
 
-	if (!text)
-		return;
 	for (size_t k = 0; k < ARRAY_SIZE(requests); k++) {
 		if (keyval_verb_is(message, requests[k].verb))
 			r = requests[k].handle(c, i, message);
 	}
 	if (r > 0)
 		return;
-	keyval_begin(&w, text, r == 0 ? "ok" : "error");
-	if (r < 0) {
-		keyval_add(&w, "errno", "%d", -r);
-		keyval_add(&w, "message", "%s", strerror(-r));
-	}
-	send_text(c, i, w.text, w.len);
+	send_answer(c, i, r, NULL);
 	if (c->clients[i].fd >= 0 && c->clients[i].watches && !watched)
 		handle_status(c, i, message);
 }
@@ -265,11 +301,33 @@ static void accept_client(struct control *c)
 	for (int i = 0; fd >= 0 && i < CONTROL_CLIENTS_MAX; i++) {
 		if (c->clients[i].fd < 0) {
 			c->clients[i].fd = fd;
+			c->clients[i].serial = ++c->last_serial;
 			c->clients[i].watches = false;
 			return;
 		}
 	}
 	cleanup_fd(&fd);
+}
+
+/* The next packet of a client, and the descriptor that comes with it, if any. As recv(2). */
+static ssize_t receive_packet(struct control *c, int i, char *ret_message, size_t size)
+{
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec part = { ret_message, size };
+	struct msghdr packet = { .msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = &control,
+				 .msg_controllen = sizeof(control) };
+	ssize_t n = recvmsg(c->clients[i].fd, &packet, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	const struct cmsghdr *head = n < 0 ? NULL : CMSG_FIRSTHDR(&packet);
+
+	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
+	    head->cmsg_len == CMSG_LEN(sizeof(int)))
+		memcpy(&c->clients[i].received_fd, CMSG_DATA(head), sizeof(int));
+	return n;
 }
 
 void control_handle(struct control *c, const struct pollfd *fds)
@@ -282,7 +340,7 @@ void control_handle(struct control *c, const struct pollfd *fds)
 
 		if (!fds[1 + i].revents || fds[1 + i].fd < 0 || fds[1 + i].fd != c->clients[i].fd)
 			continue;
-		n = recv(c->clients[i].fd, message, sizeof(message) - 1, MSG_DONTWAIT);
+		n = receive_packet(c, i, message, sizeof(message) - 1);
 		if (n <= 0) {
 			if (n == 0 || (errno != EAGAIN && errno != EINTR))
 				drop_client(c, i);
@@ -290,5 +348,6 @@ void control_handle(struct control *c, const struct pollfd *fds)
 		}
 		message[n] = '\0';
 		answer(c, i, message);
+		cleanup_fd(&c->clients[i].received_fd);
 	}
 }

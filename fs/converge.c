@@ -480,6 +480,11 @@ void converge_stop(struct converger *c)
 	c->is_running = false;
 }
 
+bool converge_is_running(const struct converger *c)
+{
+	return c->is_running;
+}
+
 void converge_free(struct converger *c)
 {
 	if (!c)

@@ -46,6 +46,9 @@ int converge_start(struct converger *c);
 void converge_stop(struct converger *c);
 void converge_free(struct converger *c);
 
+/* converge_is_running: started, and not stopped. By the thread that does both. */
+bool converge_is_running(const struct converger *c);
+
 /* converge_again: when the walk that is under way has reached the root, the tree is walked once more. */
 void converge_again(struct converger *c);
 

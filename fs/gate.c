@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-void gate_init(struct gate *g)
+void gate_init(struct gate *g, struct gate_retries *retries)
 {
 	memset(g, 0, sizeof(*g));
+	g->retries = retries;
 	pthread_mutex_init(&g->lock, NULL);
 	pthread_cond_init(&g->idle, NULL);
 	g->parked_tail = &g->parked;
@@ -15,17 +16,20 @@ void gate_init(struct gate *g)
 /* Notes that this thread is told ESTALE for this node. Lock held. */
 static void remember(struct gate *g, uint64_t node, uint32_t pid)
 {
-	g->retries[g->retry_next].node = node;
-	g->retries[g->retry_next].pid = pid;
-	g->retry_next = (g->retry_next + 1) % GATE_RETRIES;
+	struct gate_retries *r = g->retries;
+	uint32_t at = r->next % GATE_RETRIES;
+
+	r->ring[at].node = node;
+	r->ring[at].pid = pid;
+	r->next = (at + 1) % GATE_RETRIES;
 }
 
 /* After the swap: true when this thread was already told ESTALE for this node. Lock held. */
 static bool is_retry(struct gate *g, uint64_t node, uint32_t pid)
 {
 	for (unsigned i = 0; i < GATE_RETRIES; i++) {
-		if (g->retries[i].node == node && g->retries[i].pid == pid) {
-			g->retries[i].node = 0;
+		if (g->retries->ring[i].node == node && g->retries->ring[i].pid == pid) {
+			g->retries->ring[i].node = 0;
 			return true;
 		}
 	}

@@ -34,6 +34,17 @@ struct gate_request {
 
 enum { GATE_RETRIES = 1024 };
 
+/* Whom ESTALE was answered: plain data, so that it can outlive the server. */
+struct gate_retries {
+	struct {
+		uint64_t node;
+		uint32_t pid;
+		uint32_t spare;
+	} ring[GATE_RETRIES];
+	uint32_t next;
+	uint32_t spare;
+};
+
 struct gate {
 	pthread_mutex_t lock;
 	pthread_cond_t idle;
@@ -42,14 +53,11 @@ struct gate {
 	uint64_t steps;		     /* opens ever begun and ended */
 	struct gate_request *parked; /* oldest first */
 	struct gate_request **parked_tail;
-	struct { /* whom ESTALE was answered, a ring */
-		uint64_t node;
-		uint32_t pid;
-	} retries[GATE_RETRIES];
-	unsigned retry_next;
+	struct gate_retries *retries; /* borrowed; guarded by lock */
 };
 
-void gate_init(struct gate *g);
+/* gate_init: open. @retries: zeroed at first; what an earlier gate has noted there goes on. */
+void gate_init(struct gate *g, struct gate_retries *retries);
 
 /*
  * gate_enter: a request that opens @node for thread @pid. GATE_SERVE: serve it, then gate_leave().

@@ -186,7 +186,7 @@ static int prepare(struct keeper *k)
 
 static int start(struct keeper *k)
 {
-	int r = keeper_start_server(k);
+	int r = keeper_start_server(k, k->program_fd, &k->server);
 
 	if (r < 0)
 		return keeper_fail(k, "server", r);
@@ -311,6 +311,11 @@ static int on_recover(void *context)
 	return keeper_recover(context);
 }
 
+static int on_upgrade(void *context, int program_fd, uint64_t client, char ret_error[256])
+{
+	return keeper_upgrade_begin(context, program_fd, client, ret_error);
+}
+
 static void on_facts(void *context, struct control_facts *ret_facts)
 {
 	const struct keeper *k = context;
@@ -318,6 +323,7 @@ static void on_facts(void *context, struct control_facts *ret_facts)
 	*ret_facts = (struct control_facts){
 		.run_id = k->options.run_id,
 		.server_pid = k->failover.is_refusing ? 0 : k->server.pid,
+		.server_version = k->server_version,
 		.failed = failover_reason(&k->failover),
 		.mount_id = k->is_native ? k->native_id : k->overlay.id,
 		.is_native = k->is_native,
@@ -341,6 +347,8 @@ static void handle_channel(struct keeper *k)
 		swap(k, message.error == 0);
 	else if (message.kind == CHANNEL_CHANGED)
 		k->notify_at_ms = 0; /* a state, not a counter: at once */
+	else if (message.kind == CHANNEL_DRAINED)
+		keeper_upgrade_drained(k, message.error);
 	else if (message.kind == CHANNEL_FAILED)
 		log_line(LOG_ERROR, "serve", "%s: %s", message.text, strerror(message.error));
 	k->notify_due = true;
@@ -380,6 +388,7 @@ static int poll_timeout(const struct keeper *k, int64_t now)
 			  k->notify_due		? 0 :
 						  NOTIFY_MS;
 	timeout = sooner(timeout, k->try_at_ms, now);
+	timeout = sooner(timeout, keeper_upgrade_due_ms(k), now);
 	watch = keeper_watch_pause_ms(k);
 	if (watch >= 0 && (timeout < 0 || watch < timeout))
 		timeout = watch;
@@ -392,6 +401,7 @@ static void handle_time(struct keeper *k)
 	bool counts = atomic_load(&k->shared.header->state) == OVERLAY_CONVERGING;
 
 	keeper_watch(k, now);
+	keeper_upgrade_time(k, now);
 	if (k->try_at_ms > 0 && now >= k->try_at_ms) {
 		k->try_at_ms = 0;
 		keeper_tell(k, CHANNEL_TRY, NULL);
@@ -405,7 +415,14 @@ static void handle_time(struct keeper *k)
 
 static int run(struct keeper *k)
 {
-	enum { CHANNEL, SERVER, SIGNAL, CONTROL, COUNT = CONTROL + CONTROL_CLIENTS_MAX + 1 };
+	enum {
+		CHANNEL,
+		SERVER,
+		SIGNAL,
+		UPGRADE,
+		CONTROL = UPGRADE + UPGRADE_POLL_COUNT,
+		COUNT = CONTROL + CONTROL_CLIENTS_MAX + 1
+	};
 	struct pollfd fds[COUNT];
 	int status;
 
@@ -413,6 +430,7 @@ static int run(struct keeper *k)
 		fds[CHANNEL] = (struct pollfd){ .fd = k->server.channel_fd, .events = POLLIN };
 		fds[SERVER] = (struct pollfd){ .fd = k->server.pidfd, .events = POLLIN };
 		fds[SIGNAL] = (struct pollfd){ .fd = k->signal_fd, .events = POLLIN };
+		keeper_upgrade_poll(k, fds + UPGRADE);
 		control_poll(&k->control, fds + CONTROL);
 		if (poll(fds, COUNT, poll_timeout(k, keeper_now_ms())) < 0 && errno != EINTR)
 			return EXIT_FAILURE;
@@ -423,6 +441,7 @@ static int run(struct keeper *k)
 			return status;
 		if (fds[SIGNAL].revents)
 			handle_signal(k);
+		keeper_upgrade_handle(k, fds + UPGRADE);
 		control_handle(&k->control, fds + CONTROL);
 		handle_time(k);
 	}
@@ -471,10 +490,22 @@ int keeper_main(const struct overlay_options *options, const char *source, const
 		.spare_tree_fd = -1,
 		.device_fd = -1,
 		.server = CHILD_NONE,
+		.program_fd = -1,
+		.upgrade = { .successor = CHILD_NONE,
+			     .leaving = CHILD_NONE,
+			     .program_fd = -1,
+			     .program_before_fd = -1 },
 		.failover.limit = options->max_deaths,
 	};
 	const struct control_actions actions = {
-		on_controls_changed, on_converge, on_handoff, on_finished, on_recover, on_facts, &k
+		.controls_changed = on_controls_changed,
+		.converge = on_converge,
+		.handoff = on_handoff,
+		.finished = on_finished,
+		.recover = on_recover,
+		.upgrade = on_upgrade,
+		.facts = on_facts,
+		.context = &k,
 	};
 	int status;
 
@@ -498,6 +529,7 @@ int keeper_main(const struct overlay_options *options, const char *source, const
 	malloc_trim(0);
 	control_init(&k.control, options->control_fd, &k.shared, &actions);
 	status = run(&k);
+	keeper_upgrade_fini(&k);
 	control_fini(&k.control);
 	pins_fini(&k.pins);
 	shared_fini(&k.shared);

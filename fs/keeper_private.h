@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "fs/base/version.h"
 #include "fs/child.h"
 #include "fs/control.h"
 #include "fs/failover.h"
@@ -20,6 +21,28 @@
 #include "fs/pins.h"
 #include "fs/shared.h"
 #include "fs/watchdog.h"
+
+/*
+ * Another program takes over from the one that serves (keeper_upgrade.c).
+ *
+ *   NONE ──ask──> STARTING ──prepared──> DRAINING ──drained──> NONE, on trial ──trial over──> NONE
+ *                    └── fails ──> NONE      └── cannot now, fails ──> NONE    └── dies ──> the program before
+ */
+enum upgrade_phase { UPGRADE_NONE, UPGRADE_STARTING, UPGRADE_DRAINING };
+
+struct upgrade {
+	enum upgrade_phase phase;
+	struct child successor;
+	int program_fd;			/* of the successor */
+	char version[VERSION_TEXT_MAX]; /* what it says it is */
+	int64_t deadline_ms;
+	uint64_t client; /* of control.h, who waits for the end of it; 0: nobody */
+
+	struct child leaving;	 /* it has given way, and ends */
+	int64_t kill_leaving_ms; /* if it has not ended by then */
+	int program_before_fd;	 /* while the new one is on trial; -1: the keeper's own */
+	int64_t trial_ends_ms;	 /* 0: none is on trial */
+};
 
 struct keeper {
 	struct overlay_options options; /* as they apply: a read-only volume is virtual */
@@ -38,6 +61,9 @@ struct keeper {
 	struct child
 		server;	  /* or, when none can be kept alive, what refuses requests in its place */
 	struct pins pins; /* for the next server */
+	int program_fd;	  /* of servers; -1: the keeper's own */
+	char server_version[VERSION_TEXT_MAX]; /* of the present one, as it says; printable */
+	struct upgrade upgrade;
 	struct failover failover;
 	struct watchdog watchdog;
 	struct overlay_mount overlay;
@@ -70,7 +96,17 @@ int keeper_expect(struct keeper *k, enum channel_kind expected);
 /* keeper_tell: a message to the server; when there is none, its successor finds all it needs in the shared memory. */
 int keeper_tell(struct keeper *k, enum channel_kind kind, const char *text);
 
-int keeper_start_server(struct keeper *k);
+/* keeper_start_server: from the program @program_fd, -1: the keeper's own. 0 or -errno. */
+int keeper_start_server(struct keeper *k, int program_fd, struct child *ret_child);
+
+/* keeper_limit_waiting: for a message of a server, @receive_ms; 0: as long as it takes, when one is known to be there. */
+void keeper_limit_waiting(int fd, int64_t receive_ms);
+
+/* keeper_send_start: to a server that is prepared: what it begins with. 0 or -errno. */
+int keeper_send_start(struct keeper *k, int channel_fd);
+
+/* keeper_note_version: @text, as a server says it is called. */
+void keeper_note_version(char ret_version[VERSION_TEXT_MAX], const char *text);
 
 /* keeper_note_ready: the first server serves: whether there can be another. */
 void keeper_note_ready(struct keeper *k);
@@ -84,6 +120,36 @@ bool keeper_handle_death(struct keeper *k, int *ret_status);
 /* keeper_watch: kills a server that hangs. keeper_watch_pause_ms: when to call it again; -1: never. */
 void keeper_watch(struct keeper *k, int64_t now_ms);
 int64_t keeper_watch_pause_ms(const struct keeper *k);
+
+/* keeper_replace_server: another server is started; where none stays alive, what refuses requests. */
+void keeper_replace_server(struct keeper *k);
+
+/* ---- keeper_upgrade.c ---- */
+
+/*
+ * keeper_upgrade_begin: the program @program_fd (taken over) is to serve from now on. Returns at once: 0, and
+ * @client is answered when it does or cannot, or -errno with a line of text.
+ */
+int keeper_upgrade_begin(struct keeper *k, int program_fd, uint64_t client, char ret_error[256]);
+
+/* What to poll(2) for, and then to do about it. */
+enum { UPGRADE_POLL_SUCCESSOR, UPGRADE_POLL_LEAVING, UPGRADE_POLL_COUNT };
+void keeper_upgrade_poll(const struct keeper *k, struct pollfd *ret_fds);
+void keeper_upgrade_handle(struct keeper *k, const struct pollfd *fds);
+
+/* keeper_upgrade_time: what is late. keeper_upgrade_due_ms: when to call it; 0: it need not be. */
+void keeper_upgrade_time(struct keeper *k, int64_t now_ms);
+int64_t keeper_upgrade_due_ms(const struct keeper *k);
+
+/* keeper_upgrade_drained: the server's answer to DRAIN: 0, or why it does not give way. */
+void keeper_upgrade_drained(struct keeper *k, int error);
+
+/*
+ * keeper_upgrade_death: the server has died. Returns true when the successor has taken its place. Of a program
+ * on trial it is the end: the one before serves again.
+ */
+bool keeper_upgrade_death(struct keeper *k);
+void keeper_upgrade_fini(struct keeper *k);
 
 /*
  * keeper_recover: another try, after the server was given up; of one that serves, the deaths are forgotten.

@@ -14,7 +14,7 @@
 #include "fs/base/log.h"
 #include "fs/keeper_private.h"
 
-enum { START_LIMIT_S = 20, TELL_LIMIT_S = 1 };
+enum { START_LIMIT_MS = 20 * 1000, TELL_LIMIT_S = 1 };
 
 int64_t keeper_now_ms(void)
 {
@@ -70,11 +70,22 @@ int keeper_receive(struct keeper *k, struct channel_message *ret_message)
 
 	if (r > 0 && ret_message->kind == CHANNEL_PIN)
 		pins_set(&k->pins, ret_message->slot, take_fd(&pin));
+	if (r > 0 && ret_message->kind == CHANNEL_PREPARED)
+		keeper_note_version(k->server_version, ret_message->text);
 	cleanup_fd(&pin);
 	return r;
 }
 
-int keeper_start_server(struct keeper *k)
+void keeper_note_version(char ret_version[VERSION_TEXT_MAX], const char *text)
+{
+	size_t len = 0;
+
+	for (; text[len] && len < VERSION_TEXT_MAX - 1; len++)
+		ret_version[len] = text[len] > ' ' && text[len] < 0x7f ? text[len] : '?';
+	ret_version[len] = '\0';
+}
+
+int keeper_start_server(struct keeper *k, int program_fd, struct child *ret_child)
 {
 	const struct child_setup setup = {
 		.options = &k->options,
@@ -82,9 +93,10 @@ int keeper_start_server(struct keeper *k)
 		.device_fd = k->device_fd,
 		.shared_fd = k->shared.fd,
 		.tree_fd = k->server_tree_fd,
+		.program_fd = program_fd,
 	};
 
-	return child_start(&setup, &k->server);
+	return child_start(&setup, ret_child);
 }
 
 int keeper_expect(struct keeper *k, enum channel_kind expected)
@@ -112,13 +124,12 @@ int keeper_tell(struct keeper *k, enum channel_kind kind, const char *text)
 	return r == -EPIPE || r == -ECONNRESET ? 0 : r;
 }
 
-/*
- * A server that says nothing while it starts hangs: the keeper does not wait with it. @receive_s: 0: as
- * long as it takes, when a message is known to be there.
- */
-static void limit_waiting(int fd, time_t receive_s)
+/* A server that says nothing while it starts hangs: the keeper does not wait with it. */
+void keeper_limit_waiting(int fd, int64_t receive_ms)
 {
-	const struct timeval receive = { .tv_sec = receive_s }, send = { .tv_sec = TELL_LIMIT_S };
+	const struct timeval send = { .tv_sec = TELL_LIMIT_S };
+	const struct timeval receive = { .tv_sec = receive_ms / 1000,
+					 .tv_usec = receive_ms % 1000 * 1000 };
 
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &receive, sizeof(receive));
 	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &send, sizeof(send));
@@ -130,9 +141,16 @@ void keeper_note_ready(struct keeper *k)
 
 	if (k->spare_tree_fd < 0 && atomic_load(failover) == FAILOVER_READY)
 		atomic_store(failover, FAILOVER_NO_CLONE);
-	limit_waiting(k->server.channel_fd, 0);
+	keeper_limit_waiting(k->server.channel_fd, 0);
 	watchdog_init(&k->watchdog, k->options.watchdog_ms, k->device_fd);
 	watchdog_reset(&k->watchdog, keeper_now_ms());
+}
+
+int keeper_send_start(struct keeper *k, int channel_fd)
+{
+	int r = pins_send(&k->pins, channel_fd);
+
+	return r < 0 ? r : channel_send(channel_fd, CHANNEL_MOUNTED, 0, NULL);
 }
 
 /* Starts another server on what the last one left. 0, or it is not there (said already). */
@@ -142,21 +160,19 @@ static int restart_server(struct keeper *k)
 
 	atomic_fetch_add(&k->shared.header->restarts, 1);
 	if (r == 0)
-		r = keeper_start_server(k);
+		r = keeper_start_server(k, k->program_fd, &k->server);
 	if (r < 0) {
 		cleanup_fd(&k->server_tree_fd);
 		return keeper_fail(k, "server", r);
 	}
-	limit_waiting(k->server.channel_fd, START_LIMIT_S);
+	keeper_limit_waiting(k->server.channel_fd, START_LIMIT_MS);
 	r = keeper_expect(k, CHANNEL_PREPARED);
 	cleanup_fd(&k->server_tree_fd);
 	if (r == 0)
-		r = pins_send(&k->pins, k->server.channel_fd);
-	if (r == 0)
-		r = channel_send(k->server.channel_fd, CHANNEL_MOUNTED, 0, NULL);
+		r = keeper_send_start(k, k->server.channel_fd);
 	if (r == 0)
 		r = keeper_expect(k, CHANNEL_READY);
-	limit_waiting(k->server.channel_fd, 0);
+	keeper_limit_waiting(k->server.channel_fd, 0);
 	if (r == 0)
 		watchdog_reset(&k->watchdog, keeper_now_ms());
 	return r;
@@ -173,7 +189,7 @@ static void refuse(struct keeper *k)
 		log_line(LOG_ERROR, "serve", "nor can they be: %s", strerror(-r));
 }
 
-static void replace_server(struct keeper *k)
+void keeper_replace_server(struct keeper *k)
 {
 	bool may_start = true;
 
@@ -207,8 +223,10 @@ bool keeper_handle_death(struct keeper *k, int *ret_status)
 	*ret_status = EXIT_FAILURE;
 	if (failover != FAILOVER_READY)
 		return true;
-	if (failover_count_death(&k->failover, keeper_now_ms()))
-		replace_server(k);
+	if (keeper_upgrade_death(k))
+		;
+	else if (failover_count_death(&k->failover, keeper_now_ms()))
+		keeper_replace_server(k);
 	else
 		refuse(k);
 	k->notify_due = true;
@@ -220,7 +238,8 @@ void keeper_watch(struct keeper *k, int64_t now)
 {
 	struct failover *f = &k->failover;
 
-	if (f->is_refusing || k->server.pid == 0)
+	/* One that gives way does not answer, and has a time-limit of its own. */
+	if (f->is_refusing || k->server.pid == 0 || k->upgrade.phase == UPGRADE_DRAINING)
 		return;
 	if (f->killed_ms > 0) {
 		f->is_stuck = now - f->killed_ms >= FAILOVER_ENDING_MS;
@@ -246,6 +265,6 @@ int keeper_recover(struct keeper *k)
 	}
 	child_end(&k->server);
 	failover_reset(&k->failover);
-	replace_server(k);
+	keeper_replace_server(k);
 	return k->failover.is_refusing ? -EIO : 0;
 }

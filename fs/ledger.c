@@ -76,7 +76,7 @@ static struct ledger_record *place_for(struct ledger *l, uint64_t unique)
 void ledger_attach(struct shared *shared)
 {
 	struct ledger *l = ledger_of(shared);
-	uint32_t restarts = atomic_load(&shared->header->restarts);
+	uint32_t servers = shared_servers(shared);
 
 	for (size_t i = 0; i < LEDGER_THREADS_MAX; i++) {
 		struct ledger_record *active = &l->active[i];
@@ -87,7 +87,7 @@ void ledger_attach(struct shared *shared)
 		if (active->lookup_count > LEDGER_LOOKUPS_MAX)
 			active->lookup_count = 0;
 		active->name[LEDGER_NAME_MAX - 1] = '\0';
-		active->server = restarts;
+		active->server = servers;
 		copy(place_for(l, atomic_load(&active->unique)), active);
 		fence();
 		atomic_store(&active->unique, 0);

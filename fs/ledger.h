@@ -53,7 +53,7 @@ struct ledger_record {
 	uint32_t lookup_count;	 /* lookups[] in use: slots whose nlookup rose by one for it */
 	uint32_t opened;	 /* slot whose nopen it changed; 0: none */
 	int32_t closing_id;	 /* backing id that is in no slot any more and must be closed */
-	uint32_t server;	 /* which server left it: the restarts before it */
+	uint32_t server;	 /* which server left it: how many were before its successor */
 	uint64_t object, victim; /* node ids; 0: not known to the kernel */
 	uint64_t object_ino, victim_ino;
 	struct timespec began; /* of the coarse clock that file systems stamp with */

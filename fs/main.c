@@ -15,12 +15,9 @@
 #include "fs/base/io.h"
 #include "fs/base/log.h"
 #include "fs/base/parse.h"
+#include "fs/base/version.h"
 #include "fs/keeper.h"
 #include "fs/server.h"
-
-#ifndef FSGROUPFS_VERSION
-#define FSGROUPFS_VERSION "0"
-#endif
 
 enum { EXIT_USAGE = 2, OPTIONS_MAX = 128 };
 

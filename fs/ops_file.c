@@ -203,8 +203,9 @@ void ops_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t
 	int file = -1;
 	int r = borrow(ov, ino, fi, O_WRONLY, &owned, &file);
 
-	if (r == 0 && fallocate(file, mode, offset, length) < 0)
-		r = -errno;
+	/* EINTR: a signal of ours, which is nothing to the caller: tmpfs has undone what it had done. */
+	while (r == 0 && fallocate(file, mode, offset, length) < 0)
+		r = errno == EINTR ? 0 : -errno;
 	ops_reply_error(req, "fallocate", ino, r);
 }
 

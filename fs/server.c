@@ -13,6 +13,7 @@
 #include "fs/base/cleanup.h"
 #include "fs/base/clock.h"
 #include "fs/base/log.h"
+#include "fs/base/version.h"
 #include "fs/channel.h"
 #include "fs/overlay.h"
 #include "fs/pace.h"
@@ -25,6 +26,12 @@
 static const double TIMEOUT_EXCLUSIVE = 3600, TIMEOUT_SHARED = 1;
 
 static const int64_t SURVEY_EVERY_MS = 1000;
+
+/*
+ * How long users wait for one that gives way while a request takes its time: then it serves on, and tries
+ * again.
+ */
+enum { DRAIN_MS = 50, DRAIN_REST_MS = 25, DRAIN_TRIES = 40 };
 
 struct server {
 	struct overlay ov;
@@ -39,6 +46,8 @@ struct server {
 	uint64_t steps_surveyed; /* of the gate, before the survey; see gate_steps() */
 	bool is_asking;		 /* a hand-off is under way */
 	bool was_refused;	 /* by the keeper, which then says when to try again */
+	bool drain_is_due;	 /* another server waits to follow */
+	uint32_t heard;		 /* a bit for each kind of message, while nothing is served */
 };
 
 static void set_state(struct server *s, enum overlay_state state, const char *reason)
@@ -208,6 +217,31 @@ static const char *describe_failures(struct server *s, char ret_reason[256])
 	return ret_reason;
 }
 
+static void forget_retry(struct server *s)
+{
+	retry_forget(&s->retry);
+	atomic_store(&s->ov.shared.header->retry_delay_ms, 0);
+	atomic_store(&s->ov.shared.header->retry_due_ns, 0);
+}
+
+/* A walk left failures. */
+static void plan_retry(struct server *s)
+{
+	struct shared_header *h = s->ov.shared.header;
+	uint64_t now = pace_now_ns();
+
+	/* A server that has not walked itself keeps to the plan of the one that has. */
+	if (s->walk_began_ns == 0) {
+		s->retry.delay_ms = atomic_load(&h->retry_delay_ms);
+		s->retry.due_ns = atomic_load(&h->retry_due_ns);
+		return;
+	}
+	retry_schedule(&s->retry, h->failures, h->failure_count, (now - s->walk_began_ns) / 1000000,
+		       now);
+	atomic_store(&h->retry_delay_ms, s->retry.delay_ms);
+	atomic_store(&h->retry_due_ns, s->retry.due_ns);
+}
+
 /* The walk reached the root: what is left decides what the volume is. */
 static void conclude(struct server *s)
 {
@@ -216,14 +250,11 @@ static void conclude(struct server *s)
 	char reason[256];
 
 	if (atomic_load(&h->failed) > 0) {
-		uint64_t now = pace_now_ns();
-
-		retry_schedule(&s->retry, h->failures, h->failure_count,
-			       (now - s->walk_began_ns) / 1000000, now);
+		plan_retry(s);
 		set_state(s, OVERLAY_CONVERGED, describe_failures(s, reason));
 		return;
 	}
-	retry_forget(&s->retry);
+	forget_retry(s);
 	/* Nothing is pending any more; the marks stay until the finished run is on record. */
 	atomic_store(&h->run_over, 1);
 	if (o->run_id[0] == '\0' || atomic_load(&h->run_recorded)) {
@@ -279,7 +310,7 @@ static void handle_message(struct server *s, const struct channel_message *messa
 			converge_wake(s->ov.converger);
 		break;
 	case CHANNEL_CONVERGE:
-		retry_forget(&s->retry);
+		forget_retry(s);
 		atomic_store(&s->ov.shared.header->converge_asked, 0);
 		converge_now(s);
 		break;
@@ -293,6 +324,12 @@ static void handle_message(struct server *s, const struct channel_message *messa
 	case CHANNEL_TRY:
 		s->was_refused = false;
 		try_handoff(s);
+		break;
+	case CHANNEL_DRAIN:
+		/* Not in the middle of a hand-off. */
+		s->drain_is_due = true;
+		break;
+	case CHANNEL_GO_ON: /* we have gone on already */
 		break;
 	default:
 		log_line(LOG_WARNING, "channel", "unexpected message %u (ignoring)", message->kind);
@@ -362,20 +399,51 @@ static void hold_pin(void *context, uint32_t slot, int fd)
 		log_line(LOG_DEBUG, "pin", "%s (ignoring)", strerror(-r));
 }
 
+/*
+ * What is built from the shared memory, and changes it: when no other server serves. A successor takes first
+ * what its predecessor has left.
+ */
+static int attach(struct server *s, const char **ret_step)
+{
+	struct overlay *ov = &s->ov;
+	const struct overlay_options *options = ov->options;
+	const struct converge_events events = { on_changed, on_state_changed, on_finished, s };
+	struct shared_header *h = ov->shared.header;
+	int r;
+
+	*ret_step = "shared memory";
+	r = shared_refresh(&ov->shared);
+	if (r < 0)
+		return r;
+	gate_init(&ov->gate, &h->gate_retries);
+	memcpy(ov->brake.resting, h->brake_resting, sizeof(ov->brake.resting));
+	if (atomic_load(&h->data_path_cached))
+		atomic_store(&ov->has_passthrough, false);
+	*ret_step = "node table";
+	r = node_table_new(&ov->shared, &ov->tree, exclude_root(options->exclude), &ov->nodes);
+	if (r < 0)
+		return r;
+	if (ov->tree.has_handles)
+		node_keep_at(ov->nodes, &(struct node_keeper){ hold_pin, ov });
+	*ret_step = "run";
+	r = run_start(&ov->run, options, &ov->shared, &ov->tree, ov->nodes);
+	if (r == 0 && options->ownership == OWNERSHIP_CONVERGE)
+		r = converge_new(&ov->run, &ov->brake, &events, &ov->converger);
+	return r;
+}
+
 static int prepare(struct server *s, const struct overlay_options *options,
 		   const struct server_fds *fds, const char **ret_step)
 {
 	struct overlay *ov = &s->ov;
 	bool exclusive = options->coherence == COHERENCE_EXCLUSIVE &&
 			 options->ownership != OWNERSHIP_VIRTUAL;
-	const struct converge_events events = { on_changed, on_state_changed, on_finished, s };
 	int root_fd = -1, r;
 
 	ov->options = options;
 	ov->device_fd = fds->device;
 	ov->channel_fd = fds->channel;
 	ov->entry_timeout = ov->attr_timeout = exclusive ? TIMEOUT_EXCLUSIVE : TIMEOUT_SHARED;
-	gate_init(&ov->gate);
 	prctl(PR_SET_NAME, "fsgroupfs-srv");
 	prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0); /* the keeper's own thrift */
 
@@ -395,23 +463,21 @@ static int prepare(struct server *s, const struct overlay_options *options,
 	r = tree_init(root_fd, &ov->tree);
 	if (r < 0)
 		return r;
-	*ret_step = "node table";
-	r = node_table_new(&ov->shared, &ov->tree, exclude_root(options->exclude), &ov->nodes);
-	if (r < 0)
-		return r;
-	if (ov->tree.has_handles)
-		node_keep_at(ov->nodes, &(struct node_keeper){ hold_pin, ov });
-	*ret_step = "run";
-	r = run_start(&ov->run, options, &ov->shared, &ov->tree, ov->nodes);
-	if (r == 0 && options->ownership == OWNERSHIP_CONVERGE)
-		r = converge_new(&ov->run, &ov->brake, &events, &ov->converger);
+	if (!s->is_successor)
+		r = attach(s, ret_step);
 	if (r < 0)
 		return r;
 	*ret_step = "session";
 	r = session_open(ov);
-	if (r < 0)
+	if (r == 0)
+		r = sandbox_lock(ret_step);
+	if (r < 0 || !s->is_successor)
 		return r;
-	return sandbox_lock(ret_step);
+	*ret_step = "INIT would be answered otherwise";
+	r = session_replay_init(ov);
+	if (r == 0)
+		shared_touch(&ov->shared);
+	return r;
 }
 
 /* Waits for the keeper to mount the overlay, and answers INIT. */
@@ -421,29 +487,116 @@ static int connect_kernel(struct server *s, const char **ret_step)
 	int r, pin = -1;
 
 	*ret_step = "keeper";
-	r = channel_send(s->ov.channel_fd, CHANNEL_PREPARED, 0, NULL);
+	r = channel_send(s->ov.channel_fd, CHANNEL_PREPARED, 0, FSGROUPFS_VERSION);
 	if (r < 0)
 		return r;
-	while ((r = channel_receive_pin(s->ov.channel_fd, &message, &pin)) > 0 &&
-	       message.kind == CHANNEL_PIN)
+	r = channel_receive_pin(s->ov.channel_fd, &message, &pin);
+	/* Whatever the keeper says, it says when nobody else serves any more. */
+	if (r > 0 && s->is_successor) {
+		int error = attach(s, ret_step);
+
+		if (error < 0)
+			return error;
+		*ret_step = "keeper";
+	}
+	while (r > 0 && message.kind == CHANNEL_PIN) {
 		node_adopt(s->ov.nodes, message.slot, take_fd(&pin));
+		r = channel_receive_pin(s->ov.channel_fd, &message, &pin);
+	}
 	cleanup_fd(&pin);
 	if (r <= 0 || message.kind != CHANNEL_MOUNTED)
 		return r < 0 ? r : -ECONNRESET;
-	*ret_step = "INIT";
 	if (s->is_successor) {
-		r = session_replay_init(&s->ov);
-		if (r == 0)
+		/* Of one that has given way nothing is half done. */
+		if (atomic_exchange(&s->ov.shared.header->drained, 0) == 0)
 			recovery_run(&s->ov);
-		return r;
+		return 0;
 	}
+	*ret_step = "INIT";
 	r = session_answer_init(&s->ov);
 	if (r == 0)
 		backing_probe(&s->ov);
 	return r;
 }
 
-static void serve(struct server *s)
+/* ---- giving way ---- */
+
+/* Waits until no request is under way. -ETIMEDOUT: one takes too long; they are served on. */
+static int drain_requests(struct server *s)
+{
+	int r = -ETIMEDOUT;
+
+	for (int i = 0; r == -ETIMEDOUT && i < DRAIN_TRIES; i++) {
+		if (i > 0) /* users first: nothing tells when the slow one ends */
+			poll(NULL, 0, DRAIN_REST_MS);
+		r = session_drain(&s->ov, DRAIN_MS);
+	}
+	return r;
+}
+
+/* What of this process's own memory the next server has use for. */
+static void leave_behind(struct server *s)
+{
+	struct shared_header *h = s->ov.shared.header;
+
+	memcpy(h->brake_resting, s->ov.brake.resting, sizeof(h->brake_resting));
+	atomic_store(&h->drained, 1);
+}
+
+/* The keeper's word: true: the other one serves. Without a keeper there is none. */
+static bool is_followed(struct server *s)
+{
+	struct channel_message message;
+
+	while (channel_receive(s->ov.channel_fd, &message) > 0) {
+		if (message.kind == CHANNEL_LEAVE)
+			return true;
+		if (message.kind == CHANNEL_GO_ON)
+			return false;
+		/* What stands in the shared memory as well, for the next server to find. */
+		if (message.kind < 32)
+			s->heard |= 1u << message.kind;
+	}
+	return false;
+}
+
+static void handle_heard(struct server *s)
+{
+	for (uint32_t kind = 0; kind < 32; kind++) {
+		if (s->heard & 1u << kind)
+			handle_message(s, &(struct channel_message){ .kind = kind });
+	}
+	s->heard = 0;
+}
+
+/* Another server waits. Returns whether it has taken over: then this one ends. */
+static bool give_way(struct server *s)
+{
+	bool walks = s->ov.converger && !atomic_load(&s->ov.shared.header->walk_done);
+	int r;
+
+	s->drain_is_due = false;
+	walks = walks && converge_is_running(s->ov.converger);
+	/* First: to end between two files may take as long as a file does, and users go on meanwhile. */
+	converge_stop(s->ov.converger);
+	walks = walks && !atomic_load(&s->ov.shared.header->walk_done);
+	r = drain_requests(s);
+	if (r == 0)
+		leave_behind(s);
+	channel_send(s->ov.channel_fd, CHANNEL_DRAINED, -r, NULL);
+	if (r == 0 && is_followed(s))
+		return true;
+	atomic_store(&s->ov.shared.header->drained, 0);
+	if (r == 0)
+		session_go_on(&s->ov);
+	if (walks && (r = converge_start(s->ov.converger)) < 0)
+		log_line(LOG_ERROR, "converge", "%s", strerror(-r));
+	handle_heard(s);
+	return false;
+}
+
+/* Until the connection's end, or another server takes over: then it returns true. */
+static bool serve(struct server *s)
 {
 	struct pollfd fds[] = {
 		{ .fd = session_event_fd(&s->ov), .events = POLLIN },
@@ -475,7 +628,10 @@ static void serve(struct server *s)
 				fds[1].fd = -1;
 			}
 		}
+		if (s->drain_is_due && give_way(s))
+			return true;
 	}
+	return false;
 }
 
 int server_main(const struct overlay_options *options, const struct server_fds *fds)
@@ -509,7 +665,8 @@ int server_main(const struct overlay_options *options, const struct server_fds *
 		return EXIT_FAILURE;
 	}
 	channel_send(fds->channel, CHANNEL_READY, 0, NULL);
-	serve(s);
+	if (serve(s))
+		return CHANNEL_EXIT_DRAINED;
 	converge_stop(s->ov.converger);
 	session_close(&s->ov);
 	converge_free(s->ov.converger);

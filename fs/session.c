@@ -6,6 +6,7 @@
 #include <linux/magic.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,12 +28,18 @@ enum { THREADS_MAX = LEDGER_THREADS_MAX - 1, INIT_READ_BYTES = 1 << 20 };
 
 struct server_threads {
 	pthread_t ids[THREADS_MAX];
+	atomic_bool reads[THREADS_MAX]; /* it waits for a request, or is about to */
 	unsigned count;
 	atomic_uint joined;	/* to the ledger */
 	pthread_barrier_t gate; /* passed by every thread and the main one: twice */
 	int event_fd;
 	int init_fds[2]; /* libfuse answers INIT on the second; it owns that one */
 	atomic_bool ended;
+
+	atomic_bool draining; /* set under lock */
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* with lock, on the monotonic clock */
+	unsigned resting;	/* threads that read no more; guarded by lock */
 };
 
 static void want(struct fuse_conn_info *conn, uint64_t capability)
@@ -183,21 +190,50 @@ void session_answer_estale(struct overlay *ov, const void *bytes, size_t len)
 		log_line(LOG_WARNING, "handoff", "answer to a held open: %m");
 }
 
+/* Between two requests: as long as the session is drained. */
+static void rest(struct server_threads *threads)
+{
+	pthread_mutex_lock(&threads->lock);
+	threads->resting++;
+	pthread_cond_broadcast(&threads->changed);
+	while (atomic_load(&threads->draining))
+		pthread_cond_wait(&threads->changed, &threads->lock);
+	threads->resting--;
+	pthread_mutex_unlock(&threads->lock);
+}
+
+/* For good. */
+static void stop_reading(struct server_threads *threads)
+{
+	pthread_mutex_lock(&threads->lock);
+	threads->resting++;
+	pthread_cond_broadcast(&threads->changed);
+	pthread_mutex_unlock(&threads->lock);
+}
+
 static void *serve_requests(void *argument)
 {
 	struct overlay *ov = argument;
 	struct server_threads *threads = ov->threads;
 	struct fuse_buf buf = { .mem = NULL };
+	unsigned self = atomic_fetch_add(&threads->joined, 1);
 
-	ledger_join(&ov->shared, atomic_fetch_add(&threads->joined, 1));
+	ledger_join(&ov->shared, self);
 	/* umask is the thread's own, for creations as the caller. */
 	if (unshare(CLONE_FS) < 0)
 		log_line(LOG_ERROR, "start", "own fs_struct of a thread: %m");
 	pthread_barrier_wait(&threads->gate); /* the sandbox may be locked now */
 	pthread_barrier_wait(&threads->gate); /* INIT is answered */
 	while (!fuse_session_exited(ov->session)) {
-		int n = fuse_session_receive_buf(ov->session, &buf);
+		int n = -EAGAIN;
 
+		/* In this order, against session_drain(). */
+		atomic_store(&threads->reads[self], true);
+		if (!atomic_load(&threads->draining))
+			n = fuse_session_receive_buf(ov->session, &buf);
+		atomic_store(&threads->reads[self], false);
+		if (atomic_load(&threads->draining) && n == -EAGAIN)
+			rest(threads);
 		if (n == -EINTR || n == -EAGAIN)
 			continue;
 		if (n <= 0)
@@ -207,8 +243,76 @@ static void *serve_requests(void *argument)
 	free(buf.mem);
 	fuse_session_exit(ov->session);
 	atomic_store(&threads->ended, true);
+	stop_reading(threads);
 	session_poke(ov);
 	return NULL;
+}
+
+/* ---- giving way to another server ---- */
+
+/* Of the open file, which keeper and servers share. */
+static void set_nonblocking(const struct overlay *ov, bool is_nonblocking)
+{
+	int flags = fcntl(ov->device_fd, F_GETFL);
+
+	if (flags >= 0)
+		fcntl(ov->device_fd, F_SETFL,
+		      is_nonblocking ? flags | O_NONBLOCK : flags & ~O_NONBLOCK);
+}
+
+static void on_wake(int signal_number)
+{
+	(void)signal_number; /* it is enough that a read is begun again */
+}
+
+/*
+ * Gets the threads out of their reads. The file does not block any more, so a read that begins from now on
+ * does not either; one that waits is begun again by the signal. A thread that serves is left alone: its
+ * system calls are for users.
+ */
+static void wake_readers(struct overlay *ov)
+{
+	const struct sigaction restarting = { .sa_handler = on_wake, .sa_flags = SA_RESTART };
+	struct server_threads *threads = ov->threads;
+
+	sigaction(SIGUSR1, &restarting, NULL);
+	set_nonblocking(ov, true);
+	for (unsigned i = 0; i < threads->count; i++) {
+		if (atomic_load(&threads->reads[i]))
+			pthread_kill(threads->ids[i], SIGUSR1);
+	}
+}
+
+int session_drain(struct overlay *ov, uint64_t limit_ms)
+{
+	struct server_threads *threads = ov->threads;
+	struct timespec until;
+	int r = 0;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += (long)(limit_ms % 1000) * 1000000;
+	until.tv_sec += (time_t)(limit_ms / 1000) + until.tv_nsec / 1000000000;
+	until.tv_nsec %= 1000000000;
+	pthread_mutex_lock(&threads->lock);
+	atomic_store(&threads->draining, true);
+	wake_readers(ov);
+	while (threads->resting < threads->count && r == 0)
+		r = pthread_cond_timedwait(&threads->changed, &threads->lock, &until);
+	pthread_mutex_unlock(&threads->lock);
+	if (r != 0)
+		session_go_on(ov);
+	return -r;
+}
+
+void session_go_on(struct overlay *ov)
+{
+	struct server_threads *threads = ov->threads;
+
+	set_nonblocking(ov, false);
+	pthread_mutex_lock(&threads->lock);
+	atomic_store(&threads->draining, false);
+	pthread_cond_broadcast(&threads->changed);
+	pthread_mutex_unlock(&threads->lock);
 }
 
 static unsigned thread_count(void)
@@ -227,11 +331,17 @@ int session_open(struct overlay *ov)
 	char *argv[] = { "fsgroupfs", NULL };
 	struct fuse_args args = FUSE_ARGS_INIT(1, argv);
 	struct server_threads *threads = calloc(1, sizeof(*threads));
+	pthread_condattr_t monotonic;
 	char mountpoint[32];
 
 	if (!threads)
 		return -ENOMEM;
 	ov->threads = threads;
+	pthread_mutex_init(&threads->lock, NULL);
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(&threads->changed, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 	ledger_join(&ov->shared, THREADS_MAX);
 	threads->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (threads->event_fd < 0)
@@ -258,6 +368,8 @@ int session_open(struct overlay *ov)
 
 void session_run(struct overlay *ov)
 {
+	/* As a server that gave way has left it. */
+	set_nonblocking(ov, false);
 	pthread_barrier_wait(&ov->threads->gate);
 }
 

@@ -26,7 +26,8 @@ int session_answer_init(struct overlay *ov);
 
 /*
  * session_replay_init: instead of it, in a successor: libfuse gets INIT as the first server got it, and
- * the kernel nothing. -EPROTO: this program would have answered it otherwise.
+ * the kernel nothing, so it can be done while another server serves. -EPROTO: this program would have
+ * answered it otherwise.
  */
 int session_replay_init(struct overlay *ov);
 
@@ -38,6 +39,14 @@ bool session_knows(struct overlay *ov, uint64_t node_id);
 
 /* session_run: lets the threads go. */
 void session_run(struct overlay *ov);
+
+/*
+ * session_drain: the threads finish what they have read and read no more: requests stay with the kernel.
+ * @limit_ms: as long it may take. session_go_on: after it: they read again.
+ * Returns 0, or -ETIMEDOUT: a request takes longer; then they have gone on.
+ */
+int session_drain(struct overlay *ov, uint64_t limit_ms);
+void session_go_on(struct overlay *ov);
 
 /* session_event_fd: an eventfd that is readable after session_poke() and at the connection's end. */
 int session_event_fd(const struct overlay *ov);

@@ -17,13 +17,25 @@ _Static_assert(sizeof(struct node_slot) == 112, "node_slot is part of the layout
 
 static const size_t MAP_BYTES = HEADER_BYTES + (size_t)NODE_SLOTS_MAX * sizeof(struct node_slot);
 
-static int map(int fd, struct shared *ret_shared)
+/* How many slots there is memory for. */
+static int read_capacity(int fd, uint32_t *ret_slots)
 {
 	off_t size = lseek(fd, 0, SEEK_END);
-	char *memory;
 
 	if (size < HEADER_BYTES)
 		return size < 0 ? -errno : -EPROTO;
+	*ret_slots = (uint32_t)((size - HEADER_BYTES) / (off_t)sizeof(struct node_slot));
+	return 0;
+}
+
+static int map(int fd, struct shared *ret_shared)
+{
+	uint32_t capacity = 0;
+	char *memory;
+	int r = read_capacity(fd, &capacity);
+
+	if (r < 0)
+		return r;
 	/* Room for every slot there can be: memory is taken only as far as the memfd has grown. */
 	memory = mmap(NULL, MAP_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
 	if (memory == MAP_FAILED)
@@ -31,8 +43,7 @@ static int map(int fd, struct shared *ret_shared)
 	ret_shared->fd = fd;
 	ret_shared->header = (struct shared_header *)memory;
 	ret_shared->slots = (struct node_slot *)(memory + HEADER_BYTES);
-	ret_shared->slot_capacity =
-		(uint32_t)((size - HEADER_BYTES) / (off_t)sizeof(struct node_slot));
+	ret_shared->slot_capacity = capacity;
 	return 0;
 }
 
@@ -77,6 +88,20 @@ void shared_fini(struct shared *s)
 		close(s->fd);
 	s->header = NULL;
 	s->fd = -1;
+}
+
+int shared_refresh(struct shared *s)
+{
+	return read_capacity(s->fd, &s->slot_capacity);
+}
+
+void shared_touch(struct shared *s)
+{
+	uint32_t count = s->header->slot_count;
+
+	/* Of the slots only: of the rest of the header most is never used, and would take memory. */
+	if (count > 0 && count <= s->slot_capacity)
+		(void)madvise(s->slots, count * sizeof(struct node_slot), MADV_POPULATE_WRITE);
 }
 
 int shared_grow(struct shared *s, uint32_t slots)

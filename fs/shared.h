@@ -19,10 +19,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "fs/brake.h"
+#include "fs/gate.h"
 #include "fs/ledger.h"
 
 #define SHARED_MAGIC 0x46534746u /* "FSGF" */
-#define SHARED_LAYOUT 2
+
+/*
+ * Of all in here, and of what keeper and server say to each other (channel.h): a program with another
+ * number cannot take over from this one, and says so before this one's server has stopped.
+ */
+#define SHARED_LAYOUT 3
 
 #define SHARED_INIT_MAX 512	/* bytes of an INIT request or reply; the kernel's is 104 */
 #define SHARED_FAILURES_MAX 100 /* interface.md: at most 100 are listed */
@@ -109,7 +116,8 @@ struct shared_header {
 	unsigned char init_request[SHARED_INIT_MAX], init_reply[SHARED_INIT_MAX];
 
 	/* Controls: written by the keeper. */
-	_Atomic uint32_t restarts;	 /* servers before this one */
+	_Atomic uint32_t restarts;	 /* servers that followed a dead one */
+	_Atomic uint32_t upgrades;	 /* servers that followed a live one */
 	_Atomic uint32_t converge_asked; /* "converge now", until a server has heard it */
 	_Atomic uint32_t swapped; /* the overlay is off its target: the native tree is there */
 	uint32_t kill_opcode, kill_point; /* ledger_pass(), before the first server only */
@@ -127,6 +135,16 @@ struct shared_header {
 	_Atomic uint32_t failover;     /* enum failover_state */
 	_Atomic uint32_t kill_done;
 	_Atomic uint64_t seen, changed, correct, excluded, failed, total, rate;
+
+	/*
+	 * What a server that gives way leaves for the next one. drained: it has answered all that it has read, and
+	 * changes nothing any more; true until the next server begins.
+	 */
+	_Atomic uint32_t drained;
+	_Atomic uint64_t retry_delay_ms, retry_due_ns; /* retry.h, after the last walk */
+	struct brake_histogram brake_resting[BRAKE_KINDS];
+	struct gate_retries gate_retries;
+
 	_Atomic uint32_t text_seq; /* odd while the server writes reason or failures */
 	char reason[256];
 	uint32_t failure_count;
@@ -159,6 +177,19 @@ int shared_create(struct shared *ret_shared);
  */
 int shared_attach(int fd, struct shared *ret_shared);
 void shared_fini(struct shared *s);
+
+/*
+ * shared_refresh: as large as it is by now; another process has grown it. 0 or -errno. shared_touch: asks
+ * for the slots to be in the page tables, so that the first looks at them do not wait for it.
+ */
+int shared_refresh(struct shared *s);
+void shared_touch(struct shared *s);
+
+/* shared_servers: how many servers there have been before the present one. */
+static inline uint32_t shared_servers(const struct shared *s)
+{
+	return atomic_load(&s->header->restarts) + atomic_load(&s->header->upgrades);
+}
 
 /* shared_grow: backs at least @slots slots with memory. 0, -ENOSPC (NODE_SLOTS_MAX) or -errno. */
 int shared_grow(struct shared *s, uint32_t slots);

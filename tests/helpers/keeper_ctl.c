@@ -7,6 +7,7 @@
  *     keeper_ctl send SOCKET VERB [KEY=VALUE...]   prints the answer; 1 when it is "error"
  *     keeper_ctl get SOCKET KEY...                 prints the values of a status, one a line
  *     keeper_ctl wait SOCKET KEY=VALUE [VERB]      sends VERB; until a status says so (KEY>=NUMBER and KEY^=PREFIX, too)
+ *     keeper_ctl upgrade SOCKET PROGRAM            its servers are to be made from PROGRAM; prints the answer like send
  *     keeper_ctl gone PID...                       until the processes have ended
  *
  * Waiting ends after KEEPER_CTL_TIMEOUT seconds (default 60) with status 3, and with 4 when the keeper
@@ -145,6 +146,32 @@ static int send_request(const char *path, char **words)
 	return keyval_verb_is(message, "error") ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
+static int upgrade(const char *path, const char *program)
+{
+	static char verb[] = "upgrade\n";
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} control = { .head = { .cmsg_level = SOL_SOCKET,
+				.cmsg_type = SCM_RIGHTS,
+				.cmsg_len = CMSG_LEN(sizeof(int)) } };
+	struct iovec part = { verb, sizeof(verb) - 1 };
+	struct msghdr packet = { .msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = &control,
+				 .msg_controllen = sizeof(control) };
+	int program_fd = open(program, O_PATH | O_CLOEXEC), fd = connect_to(path);
+
+	if (program_fd < 0)
+		die(program);
+	memcpy(CMSG_DATA(&control.head), &program_fd, sizeof(program_fd));
+	if (sendmsg(fd, &packet, MSG_NOSIGNAL) < 0)
+		exit(EXIT_GONE);
+	receive(fd);
+	fputs(message, stdout);
+	return keyval_verb_is(message, "error") ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
 static int print_values(const char *path, char **keys)
 {
 	char value[2048];
@@ -227,6 +254,8 @@ int main(int argc, char **argv)
 		return run(argv[2], argv + 3);
 	if (strcmp(argv[1], "send") == 0)
 		return send_request(argv[2], argv + 3);
+	if (strcmp(argv[1], "upgrade") == 0)
+		return upgrade(argv[2], argv[3]);
 	if (strcmp(argv[1], "get") == 0)
 		return print_values(argv[2], argv + 3);
 	if (strcmp(argv[1], "wait") == 0)

@@ -9,9 +9,11 @@
  *     once excl FILE TEXT                 open(2) with O_CREAT | O_EXCL, and the text
  *     once allocate FILE BYTES            fallocate(2)
  *     once hold PATH                      O_PATH descriptor; prints "held"; at each line of input prints st_ino and st_nlink
+ *     once list DIR                       reads some entries, prints "read"; at the end of input the rest, and prints their number
  *     once rewrite FILE COUNT             holds FILE open and writes and reads it back COUNT times, by file and by mapping
  */
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,6 +21,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -67,6 +70,29 @@ static int hold(const char *path)
 		fflush(stdout);
 	}
 	return EXIT_SUCCESS;
+}
+
+/* One stream: the kernel keeps the place in it, and asks for the next entries by the server's offsets. */
+static int list(const char *path)
+{
+	static char entries[2048];
+	int dir = open(path, O_RDONLY | O_DIRECTORY);
+	long n, count = 0;
+
+	if (dir < 0)
+		return fail(path);
+	for (int i = 0; (n = syscall(SYS_getdents64, dir, entries, sizeof(entries))) > 0; i++) {
+		for (long at = 0; at < n; count++)
+			at += ((const struct dirent64 *)(entries + at))->d_reclen;
+		if (i == 0) {
+			puts("read");
+			fflush(stdout);
+			while (getchar() != EOF)
+				;
+		}
+	}
+	printf("%ld\n", count);
+	return n < 0 ? fail(path) : EXIT_SUCCESS;
 }
 
 static int rewrite(const char *path, long count)
@@ -122,6 +148,8 @@ int main(int argc, char **argv)
 	}
 	if (argc == 3 && strcmp(what, "hold") == 0)
 		return hold(argv[2]);
+	if (argc == 3 && strcmp(what, "list") == 0)
+		return list(argv[2]);
 	if (argc == 4 && strcmp(what, "rewrite") == 0)
 		return rewrite(argv[2], atol(argv[3]));
 	fprintf(stderr, "once: see the head of its source\n");

@@ -37,6 +37,7 @@ inside() {
 	check_same 'data goes through the page cache' cached "$(keeper main get data_path)"
 	check_same 'no server can follow this one, which status says' 'no: file handles cannot be opened here' \
 		"$(keeper main get failover)"
+	check_fails 'nor can one take over' "$helpers/keeper_ctl" upgrade "$scratch/run/main" "$fsgroupfs"
 	check_same 'shows the group' 1000:4242:660 "$(attributes "$target/a/b/c/file")"
 	check_same 'and set-group-ID' 1000:4242:2770 "$(attributes "$target/a/b")"
 	check_same 'writes nothing' 1000:1000:600 "$(attributes "$lower/a/b/c/file")"

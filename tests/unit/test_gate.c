@@ -17,12 +17,16 @@ enum { THREADS = 4, ROUNDS = 2000 };
 
 static int set_up(void **state)
 {
-	struct gate *g = malloc(sizeof(*g));
+	/* One piece of memory: the gate is what the tests know. */
+	struct {
+		struct gate gate;
+		struct gate_retries retries;
+	} *both = calloc(1, sizeof(*both));
 
-	*state = g;
-	if (!g)
+	*state = both;
+	if (!both)
 		return -1;
-	gate_init(g);
+	gate_init(&both->gate, &both->retries);
 	return 0;
 }
 
@@ -258,6 +262,20 @@ static void gate_hold_waits_for_the_last_open(void **state)
 	assert_null(gate_finish(race.gate, false));
 }
 
+static void gate_init_goes_on_with_what_another_gate_has_told(void **state)
+{
+	struct gate *before = *state, after;
+
+	gate_hold(before);
+	gate_finish(before, true);
+	assert_int_equal(enter(before, 7, 1, "a"), GATE_ANSWER_ESTALE);
+	gate_init(&after, before->retries);
+	after.state = GATE_SWAPPED;
+	assert_int_equal(enter(&after, 7, 1, "a"), GATE_SERVE);
+	gate_leave(&after);
+	assert_int_equal(enter(&after, 7, 2, "a"), GATE_ANSWER_ESTALE);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -271,6 +289,7 @@ int main(void)
 		TEST(gate_steps_grow_with_begin_and_end),
 		TEST(gate_finish_swapped_tells_threads_and_nodes_apart),
 		TEST(gate_finish_swapped_ring_overflow_forgets_the_oldest),
+		TEST(gate_init_goes_on_with_what_another_gate_has_told),
 		TEST(gate_hold_with_threads_nothing_is_in_flight),
 		TEST(gate_hold_waits_for_the_last_open),
 	};

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
+#include "fs/base/oom_score.h"
 #include "fs/channel.h"
 #include "fs/node.h"
 #include "fs/request.h"
@@ -68,6 +69,7 @@ static void exec_server(const struct child_setup *setup, int channel_fd)
 	keep_open(o->journal_fd);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
+	(void)oom_score_set(OOM_SCORE_SERVER); /* else it has what its keeper could have */
 	if (setup->program_fd >= 0)
 		execveat(setup->program_fd, "", argv, environ, AT_EMPTY_PATH);
 	else

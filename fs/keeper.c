@@ -20,6 +20,7 @@
 #include "fs/base/cleanup.h"
 #include "fs/base/gid_map.h"
 #include "fs/base/log.h"
+#include "fs/base/oom_score.h"
 #include "fs/base/parse.h"
 #include "fs/handoff.h"
 #include "fs/keeper_private.h"
@@ -458,6 +459,16 @@ static void raise_descriptors(void)
 	}
 }
 
+/* As far as we may: an ordinary user's keeper ends like any process of his. */
+static void protect_from_want(void)
+{
+	int r = oom_score_set(OOM_SCORE_KEEPER);
+
+	if (r < 0 && r != -EACCES)
+		log_line(LOG_WARNING, "start", "ignoring that oom_score_adj is not set: %s",
+			 strerror(-r));
+}
+
 static int block_signals(void)
 {
 	sigset_t set;
@@ -515,6 +526,7 @@ int keeper_main(const struct overlay_options *options, const char *source, const
 	mallopt(M_TOP_PAD, 0);
 	prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0);
 	raise_descriptors();
+	protect_from_want();
 	k.signal_fd = block_signals();
 	status = k.signal_fd < 0 ? keeper_fail(&k, "signals", k.signal_fd) : prepare(&k);
 	if (status == 0)

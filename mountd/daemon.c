@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 #include "fs/base/log.h"
+#include "mountd/control_group.h"
 #include "mountd/proto.h"
 
 #define LOG_BYTES_MAX (1 << 20)
@@ -194,46 +195,21 @@ void daemon_log_bound(const struct layout *layout)
 
 /* ---- control group ---- */
 
-/*
- * Where the session manager's tree is: version 2, alone or beside version 1, or version 1's named
- * hierarchy. Controllers' own trees are left alone: they are the container's limits.
- */
-static const char *const cgroup_roots[] = {
-	"/sys/fs/cgroup/systemd",
-	"/sys/fs/cgroup/unified",
-	"/sys/fs/cgroup",
-};
 #define CGROUP_NAME "fsgroupfs-mountd"
-
-static bool join(const char *directory)
-{
-	AUTO_FREE char *path = path_join(directory, "cgroup.procs");
-	AUTO_FD int fd = path ? open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW) : -1;
-
-	return fd >= 0 && write(fd, "0", 1) == 1;
-}
 
 void daemon_enter_cgroup(void)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(cgroup_roots); i++) {
-		AUTO_FREE char *procs = path_join(cgroup_roots[i], "cgroup.procs");
-		AUTO_FREE char *own = path_join(cgroup_roots[i], CGROUP_NAME);
+	struct control_group group;
 
-		if (!procs || !own || access(procs, W_OK) < 0)
-			continue;
-		if (mkdir(own, 0755) < 0 && errno != EEXIST)
-			continue;
-		if (!join(own))
-			rmdir(own);
-	}
+	control_group_find(CGROUP_NAME, &group);
+	control_group_join(&group);
 }
 
 void daemon_leave_cgroup(void)
 {
-	for (size_t i = 0; i < ARRAY_SIZE(cgroup_roots); i++) {
-		AUTO_FREE char *own = path_join(cgroup_roots[i], CGROUP_NAME);
+	struct control_group group;
 
-		if (own && access(own, F_OK) == 0 && join(cgroup_roots[i]))
-			rmdir(own); /* refused while keepers are in it */
-	}
+	control_group_find(CGROUP_NAME, &group);
+	control_group_leave(&group);
+	control_group_remove(&group); /* another root's daemon may be in it */
 }

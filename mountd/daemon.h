@@ -40,11 +40,7 @@ int daemon_log_open(const struct layout *layout, int *ret_fd);
 /* daemon_log_bound: standard error, the log, changed for a new one when it has grown too much. */
 void daemon_log_bound(const struct layout *layout);
 
-/*
- * daemon_enter_cgroup: into a control group of our own, so that whoever ends the group of the command that
- * started us does not end us. Best effort: where the hierarchy cannot be written nothing happens.
- * daemon_leave_cgroup: removes it again when nobody else is in it.
- */
+/* daemon_enter_cgroup: into the daemons' control group (control_group.h). daemon_leave_cgroup: out of it again. */
 void daemon_enter_cgroup(void);
 void daemon_leave_cgroup(void);
 

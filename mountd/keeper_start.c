@@ -119,8 +119,8 @@ static int build_arguments(const struct overlay_spec *spec, const char *program,
  * In the child, after fork in a threaded process: async-signal-safe calls only. The descriptors are
  * first lifted above the places where they go, so that none overwrites another.
  */
-static void __attribute__((noreturn))
-child(char *const *argv, const int *fds, size_t count, int error_fd)
+static void __attribute__((noreturn)) child(char *const *argv, const struct control_group *group,
+					    const int *fds, size_t count, int error_fd)
 {
 	int lifted[CHILD_FIRST_FREE], error;
 	sigset_t none;
@@ -129,6 +129,7 @@ child(char *const *argv, const int *fds, size_t count, int error_fd)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	/* SIGPIPE stays ignored: a keeper that is ready when we are gone must not die of saying so. */
 	setsid();
+	control_group_join(group);
 	error_fd = fcntl(error_fd, F_DUPFD_CLOEXEC, 64);
 	for (size_t i = 0; i < count; i++)
 		lifted[i] = fds[i] < 0 ? -1 : fcntl(fds[i], F_DUPFD_CLOEXEC, 64);
@@ -213,7 +214,8 @@ static int await_ready(pid_t pid, int ready_fd, int exec_error_fd, char *ret_err
 	return r < 0 ? r : -EIO;
 }
 
-int keeper_start(const struct overlay_spec *spec, int listen_fd, pid_t *ret_pid, char *ret_error)
+int keeper_start(const struct overlay_spec *spec, const struct control_group *group, int listen_fd,
+		 pid_t *ret_pid, char *ret_error)
 {
 	AUTO(arguments) *args = calloc(1, sizeof(*args));
 	char program[PATH_MAX];
@@ -250,7 +252,7 @@ int keeper_start(const struct overlay_spec *spec, int listen_fd, pid_t *ret_pid,
 		int fds[] = { spec->lower_fd, spec->parent_fd, listen_fd, ready_out,
 			      spec->journal_fd };
 
-		child(args->list, fds, ARRAY_SIZE(fds), error_out);
+		child(args->list, group, fds, ARRAY_SIZE(fds), error_out);
 	}
 	r = -errno;
 	pthread_sigmask(SIG_SETMASK, &saved, NULL);

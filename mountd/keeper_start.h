@@ -9,13 +9,16 @@
  * between fork and exec only async-signal-safe calls are made.
  */
 
+#include "mountd/control_group.h"
 #include "mountd/overlays.h"
 
 /*
- * keeper_start: execs fsgroupfs as @spec says with @listen_fd as its control socket, and waits for its
- * ready line, at most OVERLAY_READY_MS; a keeper that fails or is late is killed and reaped.
+ * keeper_start: execs fsgroupfs as @spec says, in the control group @group, with @listen_fd as its control
+ * socket, and waits for its ready line, at most OVERLAY_READY_MS; a keeper that fails or is late is killed
+ * and reaped. The group is the caller's to remove.
  * Returns 0, or -errno with *ret_error.
  */
-int keeper_start(const struct overlay_spec *spec, int listen_fd, pid_t *ret_pid, char *ret_error);
+int keeper_start(const struct overlay_spec *spec, const struct control_group *group, int listen_fd,
+		 pid_t *ret_pid, char *ret_error);
 
 #endif

@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/pidfd.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -15,6 +16,10 @@
 #include "fs/base/log.h"
 #include "mountd/keeper_start.h"
 #include "mountd/overlay_control.h"
+#include "mountd/target.h"
+
+#define GROUP_PREFIX "fsgroupfs-keeper-"
+#define GROUP_ENDED_MS 1000 /* the end of a keeper's processes, before its group goes */
 
 struct overlay {
 	struct overlays *owner;
@@ -23,6 +28,7 @@ struct overlay {
 	struct overlay_status status; /* guarded by owner->lock */
 	bool gone;		      /* guarded by owner->lock */
 	int watch_fd;		      /* the watcher's */
+	char id[VOLUME_ID_MAX + 1];   /* whose socket it was found by */
 	pthread_t watcher;
 
 	pthread_mutex_t lock; /* the follower is called under it */
@@ -39,6 +45,7 @@ struct overlay {
 struct overlays {
 	struct control_dir dir; /* its path is ours */
 	char *keepers_path;
+	char group_prefix[64]; /* of the control groups of this root's keepers */
 	struct overlay_follower follower;
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* with lock: something is gone, or a watcher has ended */
@@ -53,6 +60,7 @@ int overlays_new(int keepers_fd, const char *keepers_path, const struct overlay_
 		 struct overlays **ret_overlays)
 {
 	struct overlays *overlays = calloc(1, sizeof(*overlays));
+	char hash[TARGET_ID_SIZE];
 	pthread_condattr_t attr;
 
 	if (!overlays)
@@ -62,6 +70,10 @@ int overlays_new(int keepers_fd, const char *keepers_path, const struct overlay_
 		free(overlays);
 		return -ENOMEM;
 	}
+	/* The same volume id may be in use under another root directory. */
+	target_id(keepers_path, hash);
+	snprintf(overlays->group_prefix, sizeof(overlays->group_prefix), GROUP_PREFIX "%.12s-",
+		 hash);
 	overlays->dir = (struct control_dir){ .fd = keepers_fd, .path = overlays->keepers_path };
 	overlays->follower = *follower;
 	pthread_mutex_init(&overlays->lock, NULL);
@@ -113,6 +125,42 @@ void overlay_unref(struct overlay *o)
 	pthread_mutex_unlock(&o->owner->lock);
 	if (last)
 		release(o);
+}
+
+/* ---- control groups ---- */
+
+static void find_group(const struct overlays *overlays, const char *volume_id,
+		       struct control_group *ret_group)
+{
+	char name[sizeof(overlays->group_prefix) + VOLUME_ID_MAX];
+
+	snprintf(name, sizeof(name), "%s%s", overlays->group_prefix, volume_id);
+	control_group_find(name, ret_group);
+}
+
+static void await_end(pid_t pid)
+{
+	AUTO_FD int fd = pid > 0 ? pidfd_open(pid, 0) : -1;
+	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+
+	if (fd >= 0)
+		(void)poll(&poll_fd, 1, GROUP_ENDED_MS);
+}
+
+/* What is not empty by then a reconstruction finds. */
+static void remove_group(struct overlay *o, const struct overlay_status *last)
+{
+	struct control_group group;
+
+	await_end(last->keeper_pid);
+	await_end(last->server_pid);
+	find_group(o->owner, o->id, &group);
+	control_group_remove(&group);
+}
+
+void overlays_sweep(struct overlays *overlays)
+{
+	control_groups_sweep(overlays->group_prefix);
 }
 
 /* ---- following ---- */
@@ -226,6 +274,7 @@ static void watch_end(struct overlay *o)
 		pthread_mutex_unlock(&overlays->lock);
 		pthread_mutex_unlock(&o->lock);
 		f->changed(f->arg);
+		remove_group(o, &status);
 	}
 	pthread_mutex_lock(&overlays->lock);
 	unlink_from_list(o);
@@ -360,6 +409,7 @@ int overlay_adopt(struct overlays *overlays, const char *volume_id, struct overl
 		return -ENOMEM;
 	pthread_mutex_init(&o->lock, NULL);
 	o->owner = overlays;
+	snprintf(o->id, sizeof(o->id), "%s", volume_id);
 	o->status = status;
 	o->message = take_ptr(&text);
 	o->watch_fd = take_fd(&fd);
@@ -401,6 +451,7 @@ void overlays_reap(struct overlays *overlays)
 int overlay_start(struct overlays *overlays, const struct overlay_spec *spec,
 		  struct overlay **ret_overlay, char *ret_error)
 {
+	struct control_group group;
 	AUTO_FD int listen_fd = -1;
 	pid_t pid = 0;
 	int r;
@@ -411,7 +462,8 @@ int overlay_start(struct overlays *overlays, const struct overlay_spec *spec,
 		snprintf(ret_error, OVERLAY_ERROR_MAX, "control socket: %s", strerror(-r));
 		return r;
 	}
-	r = keeper_start(spec, listen_fd, &pid, ret_error);
+	find_group(overlays, spec->volume_id, &group);
+	r = keeper_start(spec, &group, listen_fd, &pid, ret_error);
 	cleanup_fd(&listen_fd);
 	if (r == 0) {
 		remember_child(overlays, pid);
@@ -423,8 +475,10 @@ int overlay_start(struct overlays *overlays, const struct overlay_spec *spec,
 			kill(pid, SIGKILL);
 		}
 	}
-	if (r < 0)
+	if (r < 0) {
 		overlay_socket_remove(overlays, spec->volume_id);
+		control_group_remove(&group);
+	}
 	return r;
 }
 

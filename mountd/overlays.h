@@ -124,6 +124,9 @@ int overlay_refresh(struct overlay *overlay, struct overlay_status *ret_status);
 /* overlays_reap: takes the exit status of keepers that have ended; at SIGCHLD. */
 void overlays_reap(struct overlays *overlays);
 
+/* overlays_sweep: control groups that keepers have left when they ended while nobody listened. */
+void overlays_sweep(struct overlays *overlays);
+
 /* overlay_socket_remove: the volume's socket name goes; for volumes that are gone. */
 void overlay_socket_remove(struct overlays *overlays, const char *volume_id);
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * stray: what lies below our directories and is not on record: records that can be made again from
- * volume.json; all else is reported and left alone.
+ * volume.json; all else is reported and left alone, but for empty control groups of keepers.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -169,4 +169,6 @@ void find_strays(struct findings *f)
 	(void)volume_files_each(f->m->files, look_for_strays, f);
 	find_mounts(f);
 	find_keepers(f);
+	if (!f->dry_run)
+		overlays_sweep(f->m->overlays);
 }

@@ -93,6 +93,9 @@ unmount_below() {
 	done
 }
 
+# What there is besides, when all processes have been killed.
+clean_more() { :; }
+
 clean_up() {
 	local status=$? pids jobs_left
 
@@ -107,6 +110,7 @@ clean_up() {
 	# shellcheck disable=SC2086
 	[ -z "$pids" ] || kill -9 $pids 2>/dev/null
 	unmount_below "$scratch"
+	clean_more
 	for loop in "${loops[@]}"; do
 		losetup -d "$loop" 2>/dev/null
 	done

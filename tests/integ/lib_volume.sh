@@ -13,6 +13,7 @@
 #   crash_at STEP COMMAND...   with a daemon that crashes at that step (mountd/steps.h), and each that is started after
 #                         it; steps that were come to are noted in $scratch/reached
 #   unreached STEP...     those that never were
+#   keeper_groups [ID]    the control groups of its keepers
 #   make_files DIR COUNT  a tree of small files, mode 0640, group 0
 #   nothing_mounted       no mount of ours, no keeper, no volume
 #   end_volume_test       unmounts all, ends the daemon, end_test
@@ -37,6 +38,25 @@ clean_up_volumes() {
 	kill_daemon KILL
 	(exit "$status")
 	clean_up
+}
+
+clean_more() {
+	local group
+
+	for group in $(keeper_groups ''); do
+		for _ in {1..50}; do
+			rmdir "$group" 2>/dev/null && break
+			sleep 0.02
+		done
+	done
+}
+
+keeper_groups() {
+	local hash
+
+	hash=$(printf '%s' "$FSGROUPFS_ROOT/run/fsgroupfs/keepers" | sha256sum | cut -c1-12)
+	find /sys/fs/cgroup /sys/fs/cgroup/unified /sys/fs/cgroup/systemd -maxdepth 1 \
+		-name "fsgroupfs-keeper-$hash-${1:-*}" 2>/dev/null | sort
 }
 
 ctl() {

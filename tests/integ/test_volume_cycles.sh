@@ -47,6 +47,7 @@ facts() {
 		processes $(overlay_pids | wc -l) 0
 		mounts $(wc -l </proc/self/mountinfo) 0
 		mounts-of-daemon $(wc -l <"/proc/$daemon/mountinfo") 0
+		control-groups $(keeper_groups | wc -l) 2
 		below-run $(find "$FSGROUPFS_ROOT/run" | wc -l) 0
 		below-state $(find "$state" | wc -l) 1
 		store-kB $(du -sk --apparent-size "$state"/store.db* | awk '{ sum += $1 } END { print sum }') 1024

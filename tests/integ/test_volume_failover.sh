@@ -25,6 +25,7 @@ kill_server() {
 	stat "$pod/d0/f1" >"$scratch/stat"
 }
 
+echo 500 >/proc/self/oom_score_adj
 check 'mount' ctl mount --plugin local --source "$data" --target "$pod" --fsgroup "$GROUP" --volume-id vol --handoff no \
 	--converge-rate 20
 first=$(server)
@@ -38,6 +39,63 @@ check 'the daemon is killed' kill_daemon KILL
 check 'and after it the server' kill -9 "$(server)"
 check_same 'the view goes on without' "0:$GROUP:660" "$(attributes "$pod/d2/f299")"
 check_same 'and a new daemon knows of both' 2 "$(restarts_of)"
+
+# ---- its processes are nobody else's ----
+
+server_pid=$(server)
+keeper_pid=$(ps -o ppid= -p "$server_pid" | tr -d ' ')
+if sh -c 'echo -999 >/proc/self/oom_score_adj' 2>"$scratch/null"; then
+	wanted='-999 -998'
+else
+	wanted='0 0' # of what they were given, 500, as far as they may
+fi
+check_same 'memory is taken from others first' "$wanted" \
+	"$(cat "/proc/$keeper_pid/oom_score_adj" "/proc/$server_pid/oom_score_adj" | paste -sd ' ')"
+hierarchies=()
+for hierarchy in /sys/fs/cgroup/systemd /sys/fs/cgroup/unified /sys/fs/cgroup; do
+	[ ! -w "$hierarchy/cgroup.procs" ] || hierarchies+=("$hierarchy")
+done
+members() { cat "$1/cgroup.procs"; }
+groups_end() {
+	local end=$((SECONDS + 10))
+
+	while [ -n "$(keeper_groups "$1")" ] && ((SECONDS < end)); do
+		sleep 0.02
+	done
+	same '' "$(keeper_groups "$1")"
+}
+if [ "${#hierarchies[@]}" = 0 ]; then
+	echo 'ok - a control group of its own # SKIP no hierarchy of control groups can be written'
+else
+	check_same 'it has a control group of its own' "${#hierarchies[@]}" "$(keeper_groups vol | wc -l)"
+	for group in $(keeper_groups vol); do
+		check_same 'with keeper and server in it' "$keeper_pid $server_pid" "$(members "$group" | paste -sd ' ')"
+	done
+	# Whoever restarts a service ends all that is in its group.
+	caller=${hierarchies[0]}/fsgroupfs-test-$$
+	mkdir "$caller" "$scratch/other" "$scratch/other-data"
+	touch "$scratch/other-data/file"
+	kill_daemon KILL
+	check 'a caller in a group of his own' sh -c 'echo $$ >"$1/cgroup.procs" && shift && exec "$@"' - "$caller" \
+		"$BIN/fsgroupctl" mount --plugin local --source "$scratch/other-data" --target "$scratch/other" \
+		--fsgroup "$GROUP" --volume-id other --handoff no
+	check_same 'leaves nothing in it' '' "$(members "$caller")"
+	rmdir "$caller"
+	check_same 'the daemon that he started is in another than its keepers' '' \
+		"$(comm -12 <(cat $(keeper_groups other | sed 's|$|/cgroup.procs|') $(keeper_groups vol | sed 's|$|/cgroup.procs|') | sort -u) \
+			<(daemon_pid | sort))"
+	check 'unmount' ctl unmount other
+	check 'its group goes with it' groups_end other
+	check 'mount again' ctl mount --plugin local --source "$scratch/other-data" --target "$scratch/other" \
+		--fsgroup "$GROUP" --volume-id other --handoff no
+	kill_daemon KILL
+	readarray -t pids < <(members "$(keeper_groups other | head -n 1)")
+	umount "$scratch/other"
+	"$helpers/keeper_ctl" gone "${pids[@]}"
+	check_same 'one that ends while nobody listens leaves it' "${#hierarchies[@]}" "$(keeper_groups other | wc -l)"
+	check 'the next daemon' ctl unmount other
+	check 'takes it away' groups_end other
+fi
 
 # ---- nothing waits for a server that is stopped ----
 

@@ -63,7 +63,7 @@ static void write_status(struct control *c, struct keyval_writer *w, char *text)
 	const struct shared_header *h = c->shared->header;
 	AUTO_FREE struct shared_failure *failures = calloc(SHARED_FAILURES_MAX, sizeof(*failures));
 	struct control_facts facts;
-	char reason[256], quoted[4 * SHARED_PATH_MAX];
+	char reason[256], quoted[4 * SHARED_PATH_MAX], requests[STATS_TEXT_MAX];
 	size_t count = 0;
 
 	c->actions.facts(c->actions.context, &facts);
@@ -100,6 +100,7 @@ static void write_status(struct control *c, struct keyval_writer *w, char *text)
 	keyval_add(w, "failover", "%s", failover_name(atomic_load(&h->failover)));
 	keyval_add(w, "data_path", "%s",
 		   atomic_load(&h->data_path_cached) ? "cached" : "passthrough");
+	keyval_add(w, "requests", "%s", stats_format(&h->stats, requests));
 	keyval_add(w, "mount_id", "%llu", (unsigned long long)facts.mount_id);
 	keyval_add(w, "holders", "%d", facts.is_native);
 	/* As many failures as one packet takes; the counter has them all. */

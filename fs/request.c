@@ -8,7 +8,6 @@
 
 /* Newer than some distributions' linux/fuse.h; values of the kernel's uapi. */
 enum {
-	OPCODE_STATX = 52,
 	EXTENSION_GROUPS = 32,
 	WRITE_KILL_SUIDGID = 1 << 2,
 	SETXATTR_ACL_KILL_SGID = 1 << 0,
@@ -102,6 +101,16 @@ enum brake_kind request_kind(const void *bytes, size_t len)
 		/* Directories, syncs, and what waits for no answer: as long as they are large. */
 		return BRAKE_NONE;
 	}
+}
+
+bool request_opcode(const void *bytes, size_t len, uint32_t *ret_opcode)
+{
+	struct in_header in;
+
+	if (!read_header(bytes, len, &in))
+		return false;
+	*ret_opcode = in.opcode;
+	return true;
 }
 
 uint64_t request_unique(const void *bytes, size_t len)

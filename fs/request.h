@@ -20,7 +20,7 @@
 #include "fs/brake.h"
 
 /* Newer than some distributions' linux/fuse.h. */
-enum { OPCODE_TMPFILE = 51 };
+enum { OPCODE_TMPFILE = 51, OPCODE_STATX = 52 };
 
 void request_begin(const void *bytes, size_t len);
 
@@ -29,6 +29,9 @@ bool request_opens_file(const void *bytes, size_t len, uint64_t *ret_node, uint3
 
 /* request_kind: which other requests take about as long. */
 enum brake_kind request_kind(const void *bytes, size_t len);
+
+/* request_opcode: false when the bytes are no request at all. */
+bool request_opcode(const void *bytes, size_t len, uint32_t *ret_opcode);
 
 /* request_unique: what a reply must name. */
 uint64_t request_unique(const void *bytes, size_t len);

@@ -217,8 +217,10 @@ static void *serve_requests(void *argument)
 	struct server_threads *threads = ov->threads;
 	struct fuse_buf buf = { .mem = NULL };
 	unsigned self = atomic_fetch_add(&threads->joined, 1);
+	uint32_t opcode;
 
 	ledger_join(&ov->shared, self);
+	stats_join(&ov->shared.header->stats, self);
 	/* umask is the thread's own, for creations as the caller. */
 	if (unshare(CLONE_FS) < 0)
 		log_line(LOG_ERROR, "start", "own fs_struct of a thread: %m");
@@ -238,6 +240,8 @@ static void *serve_requests(void *argument)
 			continue;
 		if (n <= 0)
 			break;
+		if (request_opcode(buf.mem, (size_t)n, &opcode))
+			stats_note(opcode);
 		session_serve(ov, buf.mem, (size_t)n);
 	}
 	free(buf.mem);
@@ -343,6 +347,7 @@ int session_open(struct overlay *ov)
 	pthread_cond_init(&threads->changed, &monotonic);
 	pthread_condattr_destroy(&monotonic);
 	ledger_join(&ov->shared, THREADS_MAX);
+	stats_join(&ov->shared.header->stats, THREADS_MAX);
 	threads->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (threads->event_fd < 0)
 		return -errno;

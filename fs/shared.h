@@ -22,6 +22,7 @@
 #include "fs/brake.h"
 #include "fs/gate.h"
 #include "fs/ledger.h"
+#include "fs/stats.h"
 
 #define SHARED_MAGIC 0x46534746u /* "FSGF" */
 
@@ -158,6 +159,8 @@ struct shared_header {
 	int32_t backing_last; /* the highest backing id that ever stood in a slot */
 	struct table_undo undo;
 	struct ledger ledger;
+
+	struct stats stats; /* each row by its thread of the server */
 };
 
 struct shared {

@@ -95,6 +95,7 @@ int overlay_status_parse(const char *message, struct overlay_status *ret_status)
 	bad |= get_text(message, "run", s.run, sizeof(s.run));
 	bad |= get_text(message, "epoch", s.epoch, sizeof(s.epoch));
 	bad |= get_text(message, "data_path", data_path, sizeof(data_path));
+	bad |= get_text(message, "requests", s.requests, sizeof(s.requests));
 	bad |= get_u64(message, "seen", &s.counters.seen);
 	bad |= get_u64(message, "changed", &s.counters.changed);
 	bad |= get_u64(message, "correct", &s.counters.correct);
@@ -180,4 +181,19 @@ int overlay_status_failures(const char *message, struct failure_record **ret_lis
 	}
 	*ret_list = list;
 	return (int)count;
+}
+
+bool overlay_status_request(char **io_requests, const char **ret_name, uint64_t *ret_count)
+{
+	char *name = strsep(io_requests, " ");
+	char *count = name ? strchr(name, ':') : NULL;
+
+	if (!count || count == name ||
+	    name + strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789") != count)
+		return false;
+	*count++ = '\0';
+	if (parse_u64(count, ret_count) < 0)
+		return false;
+	*ret_name = name;
+	return true;
 }

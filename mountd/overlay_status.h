@@ -19,6 +19,7 @@
 #define OVERLAY_TEXT_MAX 256
 #define OVERLAY_RUN_SIZE 33
 #define OVERLAY_EPOCH_SIZE 48
+#define OVERLAY_REQUESTS_SIZE 2048
 
 struct overlay_status {
 	enum volume_state state;	/* presented, converging, converged, native or virtual */
@@ -36,6 +37,8 @@ struct overlay_status {
 	uint64_t mount_id; /* unique id of what is at the target */
 	bool held;	   /* after the hand-off: the detached overlay still has users */
 	uint64_t failures_total;
+	char requests
+		[OVERLAY_REQUESTS_SIZE]; /* "LOOKUP:12 GETATTR:3": of the kernel, by kind; "": none */
 };
 
 /*
@@ -50,5 +53,11 @@ int overlay_status_parse(const char *message, struct overlay_status *ret_status)
  */
 int overlay_status_failures(const char *message, struct failure_record **ret_list);
 void overlay_failures_free(struct failure_record *list, size_t count);
+
+/*
+ * overlay_status_request: takes the next "NAME:COUNT" off the text of requests, which it changes. False at its end,
+ * and where the rest is something else.
+ */
+bool overlay_status_request(char **io_requests, const char **ret_name, uint64_t *ret_count);
 
 #endif

@@ -133,13 +133,27 @@ static void add_progress(json_t *object, const struct volume_record *vol,
 	json_object_set_new(object, "etaSeconds", eta);
 }
 
+static json_t *requests_json(const struct overlay_status *status)
+{
+	json_t *object = json_object();
+	char text[OVERLAY_REQUESTS_SIZE];
+	char *rest = strcpy(text, status->requests);
+	const char *name;
+	uint64_t count;
+
+	while (overlay_status_request(&rest, &name, &count))
+		json_object_set_new(object, name, json_integer((json_int_t)count));
+	return object;
+}
+
 static json_t *server_json(const struct overlay_status *status)
 {
 	if (!status)
 		return json_null();
-	return json_pack("{s:i, s:I, s:s}", "pid", (int)status->server_pid, "restarts",
+	return json_pack("{s:i, s:I, s:s, s:o}", "pid", (int)status->server_pid, "restarts",
 			 (json_int_t)status->restarts, "dataPath",
-			 status->passthrough ? "passthrough" : "cached");
+			 status->passthrough ? "passthrough" : "cached", "requests",
+			 requests_json(status));
 }
 
 static void add_failures(struct manager *m, json_t *object, const char *id)

@@ -34,6 +34,7 @@ check 'its server is killed' kill_server
 check_same 'an open file stays open' 100 "$(cat <&7)"
 exec 7<&-
 check_same 'status counts it' 1 "$(restarts_of)"
+check_same 'and what the dead one was asked' 1 "$(field_of vol .server.requests.OPEN)"
 check 'and names another' test "$(server)" != "$first"
 check 'the daemon is killed' kill_daemon KILL
 check 'and after it the server' kill -9 "$(server)"

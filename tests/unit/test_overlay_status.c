@@ -42,6 +42,40 @@ static void overlay_status_parse_every_field_is_read(void **state)
 	assert_true(s.failures_total == 3);
 }
 
+static void overlay_status_request_takes_one_after_the_other(void **state)
+{
+	struct overlay_status s;
+	char *rest = s.requests;
+	const char *name;
+	uint64_t count;
+
+	(void)state;
+	assert_int_equal(
+		overlay_status_parse("status\nstate=virtual\nrequests=LOOKUP:12 OP63:3\n", &s), 0);
+	assert_true(overlay_status_request(&rest, &name, &count));
+	assert_string_equal(name, "LOOKUP");
+	assert_true(count == 12);
+	assert_true(overlay_status_request(&rest, &name, &count));
+	assert_string_equal(name, "OP63");
+	assert_true(count == 3);
+	assert_false(overlay_status_request(&rest, &name, &count));
+}
+
+static void overlay_status_request_what_is_none_ends_it(void **state)
+{
+	static const char *const bad[] = { "",	       "LOOKUP", ":1",	  "LOOKUP:",
+					   "LOOKUP:x", "look:1", "A B:1", "A;:1" };
+	char text[16], *rest;
+	const char *name;
+	uint64_t count;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
+		rest = strcpy(text, bad[i]);
+		assert_false(overlay_status_request(&rest, &name, &count));
+	}
+}
+
 static void overlay_status_parse_absent_fields_are_zero(void **state)
 {
 	struct overlay_status s;
@@ -124,6 +158,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(overlay_status_parse_every_field_is_read),
+		cmocka_unit_test(overlay_status_request_takes_one_after_the_other),
+		cmocka_unit_test(overlay_status_request_what_is_none_ends_it),
 		cmocka_unit_test(overlay_status_parse_absent_fields_are_zero),
 		cmocka_unit_test(overlay_status_parse_bad_messages_are_refused),
 		cmocka_unit_test(overlay_status_parse_texts_are_made_printable),

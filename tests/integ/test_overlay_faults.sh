@@ -209,4 +209,34 @@ for type in ext4 xfs; do
 	check "$type: mounted again: all is done" all_converged
 	finish "$type: mounted again"
 done
+
+# Inode tables of their own in each group, so that a part of the files goes with the image's end. Nothing of them is
+# in the cache yet: what cannot be read cannot be changed, everything else is.
+echo '# an image whose end is gone'
+begin short
+truncate -s 512M "$scratch/short.img"
+mkfs.ext4 -q -F -b 4096 -O ^flex_bg "$scratch/short.img"
+loop=$(losetup --find --show "$scratch/short.img")
+loops+=("$loop")
+mount "$loop" "$volume"
+mkdir "$lower"
+for ((i = 0; i < 16; i++)); do
+	mkdir "$volume/dir$i" # below the root directories are spread over the groups
+	eval "touch '$volume/dir$i'/file{1..20}"
+	mv "$volume/dir$i" "$lower"
+done
+chown -R 1000:1000 "$lower"
+mount_again "$loop" "$volume"
+start paused
+truncate -s 200M "$scratch/short.img"
+check 'short image: the walk ends' keeper main wait state=converged resume
+keeper main get failed failure.0 changed >"$scratch/status"
+failures=$(sed -n 1p "$scratch/status")
+check 'short image: failures are reported' [ "$failures" -gt 0 ]
+check_same 'short image: with the error' 5 "$(sed -n '2s/ .*//p' "$scratch/status")"
+check 'short image: what can be read is changed' [ "$(sed -n 3p "$scratch/status")" -gt 20 ]
+check_same 'short image: all of it' "$(sed -n 3p "$scratch/status")" \
+	"$(find "$lower" -gid $gid 2>/dev/null | wc -l)"
+finish 'short image'
+umount "$volume"
 end_test

@@ -239,7 +239,7 @@ check-warnings: ## everything compiles without a warning, with gcc and with clan
 INSTALLED := \
 	$(foreach p,$(filter-out fsgroup-mountd,$(PROGRAMS)),755:$(BIN)/$(p):$(bindir)/$(p)) \
 	$(foreach p,$(filter fsgroup-mountd,$(PROGRAMS)),755:$(BIN)/$(p):$(sbindir)/$(p)) \
-	$(foreach d,README.md LICENSE mountd/PROTOCOL.md plugins/DEVICES.md plugins/PROGRAMS.md,644:$(d):$(docdir)/$(notdir $(d))) \
+	$(foreach d,README.md LICENSE mountd/PROTOCOL.md mountd/SCHEMA.md plugins/DEVICES.md plugins/PROGRAMS.md,644:$(d):$(docdir)/$(notdir $(d))) \
 	$(foreach m,$(wildcard fs/man/* mountd/man/*),644:$(m):$(mandir)/man$(subst .,,$(suffix $(m)))/$(notdir $(m))) \
 	644:mountd/mountd.conf.example:$(docdir)/examples/mountd.conf \
 	755:plugins/examples/loop:$(docdir)/examples/loop

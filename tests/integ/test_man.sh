@@ -46,7 +46,7 @@ said_of() {
 	check "$1 has options" test -s "$scratch/help"
 	check "$2 tells of the options that --help tells of" same_files "$scratch/help" "$scratch/said"
 }
-said_of fsgroupctl mountd/man/fsgroupctl.1 long_options --help
+said_of fsgroupctl mountd/man/fsgroupctl.1 long_options '--help'
 said_of fsgroup-mountd mountd/man/fsgroup-mountd.8 long_options '--help|--persist'
 said_of fsgroupfs fs/man/fsgroupfs.1 mount_options
 

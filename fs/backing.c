@@ -118,8 +118,9 @@ static int open_for_cache(int file)
 	return 0;
 }
 
-int backing_open(struct overlay *ov, const struct node_info *node, int file,
-		 struct fuse_file_info *io_fi)
+/* Returns 1 for the first open for writing in passthrough, 0 for any other, or -errno. */
+static int count_open(struct overlay *ov, const struct node_info *node, int file,
+		      struct fuse_file_info *io_fi)
 {
 	bool is_writable = (io_fi->flags & O_ACCMODE) != O_RDONLY;
 	AUTO_FD int lower = file;
@@ -154,10 +155,55 @@ int backing_open(struct overlay *ov, const struct node_info *node, int file,
 		return r;
 	if (!(state.flags & NODE_PASSTHROUGH))
 		take_fd(&lower);
+	return first_write;
+}
+
+int backing_open_created(struct overlay *ov, const struct node_info *node, int file,
+			 struct fuse_file_info *io_fi)
+{
+	int r = count_open(ov, node, file, io_fi);
+
+	return r < 0 ? r : 0;
+}
+
+int backing_open(struct overlay *ov, const struct node_info *node, int file,
+		 struct fuse_file_info *io_fi)
+{
+	int r = count_open(ov, node, file, io_fi);
+
 	/* What the kernel has cached with a long time may change from now on without a request. */
-	if (first_write && ov->attr_timeout > 0)
+	if (r > 0 && ov->attr_timeout > 0)
 		overlay_invalidate(ov, node->id);
-	return 0;
+	return r < 0 ? r : 0;
+}
+
+/* The owner's own question, and ours only with his identity. */
+static bool has_no_writer(int fd)
+{
+	struct stat st;
+	bool has_none;
+
+	if (tree_stat(fd, &st) < 0)
+		return false;
+	caller_enter_owner(st.st_uid);
+	has_none = tree_has_no_writer(fd);
+	caller_leave();
+	return has_none;
+}
+
+void backing_look_for_rest(struct overlay *ov, struct node_info *io_node, int fd)
+{
+	struct node_open_state state;
+
+	if (!(io_node->flags & NODE_WRITTEN) || !ov->is_exclusive)
+		return;
+	node_lock(ov->nodes, io_node->ino);
+	if (node_open_state_get(ov->nodes, io_node->id, &state) == 0 && state.nopen == 0 &&
+	    has_no_writer(fd)) {
+		node_rest(ov->nodes, io_node->id);
+		io_node->flags &= ~(uint32_t)NODE_WRITTEN;
+	}
+	node_unlock(ov->nodes, io_node->ino);
 }
 
 void backing_release(struct overlay *ov, uint64_t node_id, uint64_t fh)

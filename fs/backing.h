@@ -46,6 +46,23 @@ void backing_probe(struct overlay *ov);
 int backing_open(struct overlay *ov, const struct node_info *node, int file,
 		 struct fuse_file_info *io_fi);
 
+/*
+ * backing_open_created: the same for a file that was just made, of which nothing that the kernel gets to know
+ * with this request can become wrong: it is empty, what makes it longer the kernel notes itself, and
+ * what it asks us for from then on it may not keep.
+ */
+int backing_open_created(struct overlay *ov, const struct node_info *node, int file,
+			 struct fuse_file_info *io_fi);
+
+/*
+ * backing_look_for_rest: where a file was written, nobody has it open, and nobody has it mapped for writing
+ * either, its attributes may be cached again: *io_node is no longer NODE_WRITTEN. To be called before the
+ * attributes are read. @fd: O_PATH
+ *
+ * Only in exclusive coherence: another's open(2) without blocking could meet our look.
+ */
+void backing_look_for_rest(struct overlay *ov, struct node_info *io_node, int fd);
+
 /* backing_release: undoes one backing_open. */
 void backing_release(struct overlay *ov, uint64_t node_id, uint64_t fh);
 

@@ -30,6 +30,11 @@ void caller_enter(const struct caller *c, gid_t gid)
 	}
 }
 
+void caller_enter_owner(uid_t uid)
+{
+	setfsuid(uid);
+}
+
 void caller_leave(void)
 {
 	setfsuid(0);

@@ -28,6 +28,9 @@ struct caller {
 void caller_enter(const struct caller *c, gid_t gid);
 void caller_leave(void);
 
+/* caller_enter_owner: for a call that is the owner's alone; undone by caller_leave(), too. */
+void caller_enter_owner(uid_t uid);
+
 /*
  * caller_enter_stranger, caller_leave_stranger: this thread is root still, but outside group @gid and
  * without CAP_FSETID, for calls in which the kernel looks at nothing else. 0 or -errno; to be left also

@@ -530,6 +530,16 @@ int node_open_state_set(struct node_table *t, uint64_t id, const struct node_ope
 	return r;
 }
 
+void node_rest(struct node_table *t, uint64_t id)
+{
+	uint32_t slot;
+
+	pthread_mutex_lock(&t->lock);
+	if (node_slot_check(t, id, &slot) == 0)
+		t->shared->slots[slot].flags &= ~(uint32_t)NODE_WRITTEN;
+	pthread_mutex_unlock(&t->lock);
+}
+
 void node_keep_at(struct node_table *t, const struct node_keeper *keeper)
 {
 	t->keeper = *keeper;

@@ -130,6 +130,9 @@ struct node_open_state {
 };
 int node_open_state_get(struct node_table *t, uint64_t id, struct node_open_state *ret_state);
 int node_open_state_set(struct node_table *t, uint64_t id, const struct node_open_state *state);
+
+/* node_rest: nobody writes to the inode any more, under its lock: it is no longer NODE_WRITTEN. */
+void node_rest(struct node_table *t, uint64_t id);
 uint64_t node_opens(const struct node_table *t);
 
 /* ---- for a successor (node_recover.c) ---- */

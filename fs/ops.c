@@ -46,7 +46,7 @@ void ops_reply_error(fuse_req_t req, const char *op, fuse_ino_t ino, int error)
 
 double ops_attr_timeout(const struct overlay *ov, uint32_t node_flags)
 {
-	/* Stores through a mapping change size and times without a request, also after the last close. */
+	/* Stores through a mapping change times without a request, also after the last close. */
 	return node_flags & NODE_WRITTEN ? 0 : ov->attr_timeout;
 }
 

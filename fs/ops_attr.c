@@ -7,6 +7,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include "fs/backing.h"
 #include "fs/base/cleanup.h"
 #include "fs/ops.h"
 
@@ -32,10 +33,12 @@ void ops_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	int r = node_open(ov->nodes, ino, &fd, &node);
 
 	(void)fi;
-	if (r < 0)
+	if (r < 0) {
 		ops_reply_error(req, "getattr", ino, r);
-	else
+	} else {
+		backing_look_for_rest(ov, &node, fd);
 		reply_attr(req, ov, &node, fd, "getattr");
+	}
 }
 
 /*
@@ -52,8 +55,10 @@ void ops_statx(fuse_req_t req, fuse_ino_t ino, int flags, int mask, struct fuse_
 	int r = node_open(ov->nodes, ino, &fd, &node);
 
 	(void)flags, (void)mask, (void)fi;
-	if (r == 0)
+	if (r == 0) {
+		backing_look_for_rest(ov, &node, fd);
 		r = tree_stat(fd, &st);
+	}
 	if (r == 0 && statx(fd, "", AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW,
 			    STATX_BASIC_STATS | STATX_BTIME, &stx) < 0)
 		r = -errno;

@@ -235,11 +235,9 @@ static void reply_created(fuse_req_t req, const struct creation *new,
 	int r = node_get(ov->nodes, ino, &node);
 
 	if (r == 0)
-		r = backing_open(ov, &node, file, fi);
+		r = backing_open_created(ov, &node, file, fi);
 	else
 		cleanup_fd(&file);
-	if (r == 0 && file_handle_is_none(fi->fh) && (fi->flags & O_ACCMODE) != O_RDONLY)
-		entry->attr_timeout = 0;
 	if (r < 0) {
 		creation_undo(new, S_IFREG);
 		node_forget(ov->nodes, ino, 1);

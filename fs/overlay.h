@@ -40,6 +40,7 @@ struct overlay {
 	int channel_fd;			    /* to the keeper: channel.h */
 	int proc_fd;			    /* of /proc, for callers' status */
 	double entry_timeout, attr_timeout; /* seconds */
+	bool is_exclusive;		    /* nobody but us changes the lower tree */
 	_Atomic bool has_passthrough;	    /* until the kernel first refuses a backing file */
 };
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -443,8 +444,10 @@ static int prepare(struct server *s, const struct overlay_options *options,
 	ov->options = options;
 	ov->device_fd = fds->device;
 	ov->channel_fd = fds->channel;
+	ov->is_exclusive = exclusive;
 	ov->entry_timeout = ov->attr_timeout = exclusive ? TIMEOUT_EXCLUSIVE : TIMEOUT_SHARED;
 	prctl(PR_SET_NAME, "fsgroupfs-srv");
+	signal(SIGIO, SIG_IGN);		       /* tree_has_no_writer() */
 	prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0); /* the keeper's own thrift */
 
 	*ret_step = "shared memory";

@@ -64,7 +64,8 @@ enum node_flags {
 		<< 1, /* made or changed by a user in this run; the slot stays until the run ends */
 	NODE_MARKED = 1 << 2, /* carries the run's mark on the inode, to be removed after the run */
 	NODE_WRITTEN =
-		1 << 3, /* was opened for writing in passthrough: its attributes are never cached */
+		1
+		<< 3, /* was opened for writing in passthrough: its attributes are not cached until it rests */
 	NODE_PASSTHROUGH = 1 << 4, /* its opens go through backing_id */
 	NODE_DIRECTORY = 1 << 5,
 	NODE_KEYED = 1 << 6,	/* handle holds device and inode number, not a file handle */

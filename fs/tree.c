@@ -223,6 +223,15 @@ int tree_reopen(int fd, mode_t type, int flags, int *ret_fd)
 	return 0;
 }
 
+bool tree_has_no_writer(int fd)
+{
+	AUTO_FD int file = -1;
+
+	/* A lease for reading is given only where there is no writer (fcntl(2)). */
+	return tree_reopen(fd, S_IFREG, O_RDONLY, &file) == 0 &&
+	       fcntl(file, F_SETLEASE, F_RDLCK) == 0 && fcntl(file, F_SETLEASE, F_UNLCK) == 0;
+}
+
 ssize_t tree_read_entries(int fd, void *ret_entries, size_t size)
 {
 	long n = syscall(SYS_getdents64, fd, ret_entries, size);

@@ -94,6 +94,13 @@ int tree_open_handle(const struct tree *t, const struct tree_key *key, int *ret_
  */
 int tree_reopen(int fd, mode_t type, int flags, int *ret_fd);
 
+/*
+ * tree_has_no_writer: nobody has the file open for writing, or a mapping of it that may be stored to. As owner
+ * of the regular file, and with SIGIO ignored; no when it cannot be told. Who opens it for writing at
+ * this very moment waits until we have looked.
+ */
+bool tree_has_no_writer(int fd);
+
 /* One entry of a directory as getdents64(2) gives it; entries follow each other by reclen. */
 struct tree_entry {
 	ino64_t ino;

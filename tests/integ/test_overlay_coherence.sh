@@ -97,6 +97,25 @@ check 'and there when moved' [ -s "$target/dir/absent" ]
 check 'what was moved is not where it was' [ ! -e "$target/dir/sub/file" ]
 chmod 640 "$target/hot"
 check_same 'a change of mode is seen' "1000:$gid:640" "$(attributes "$target/hot")"
+echo text >"$target/dir/written"
+stat -c '%s %y' "$target/dir/written" >/dev/null
+asked() { keeper main get requests; }
+before=$(asked)
+look_at_written() {
+	local i
+
+	for ((i = 0; i < 100; i++)); do
+		stat -c '%s %y' "$target/dir/written" >/dev/null
+	done
+}
+look_at_written
+check_same 'what was written and closed is not asked for again either' "$before" "$(asked)"
+exec 5>>"$target/dir/written"
+stat -c '%s %y' "$target/dir/written" >/dev/null
+before=$(asked)
+stat -c '%s %y' "$target/dir/written" >/dev/null
+check 'but while it is open for writing, or may be mapped' [ "$before" != "$(asked)" ]
+exec 5>&-
 keeper main wait state=converged resume
 check_same 'converging changes nothing that is seen' "1000:$gid:664" "$(attributes "$target/other")"
 check_same 'and the times as they are' "$(stat -c '%y %z' "$lower/other")" "$(stat -c '%y %z' "$target/other")"

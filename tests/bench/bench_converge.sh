@@ -12,6 +12,7 @@
 #   warm     time of `chown -R` and `chmod -R` / time of the walk, everything in the cache; more is better
 #   right    the walk over a tree that is right / a bare getdents+statx loop; less is better
 #   cold     like warm, the file system freshly mounted, the image read past the page cache
+#   both also against bare_walk.c: two threads that do what safety asks and nothing else; 1 is the least there can be
 #   create, stat, write   99th percentile while the walk runs / while it is paused
 # shellcheck source=tests/integ/lib.sh
 . "$(dirname "$0")/../integ/lib.sh"
@@ -94,9 +95,9 @@ unmount() {
 	no_process_stays
 }
 
-# measure_pair KIND HOW: one round, "ours other" appended to $scratch/KIND.
+# measure_pair KIND HOW: one round, "ours other bare" appended to $scratch/KIND.
 measure_pair() {
-	local kind=$1 how=$2 ours
+	local kind=$1 how=$2 ours other
 
 	prepare_$how
 	mount_overlay
@@ -105,7 +106,12 @@ measure_pair() {
 	unmount
 	prepare_$how
 	if [ "$how" = right ]; then measure "$load" list "$lower"; else measure eager; fi
-	printf '%s %s\n' "$ours" "$seconds" >>"$scratch/$kind"
+	other=$seconds
+	if [ "$how" != right ]; then
+		prepare_$how
+		measure "$TESTBIN/bench/bare_walk" "$lower" "$gid"
+	fi
+	printf '%s %s %s\n' "$ours" "$other" "$seconds" >>"$scratch/$kind"
 }
 
 prepare_warm() {
@@ -157,8 +163,9 @@ median() {
 # summarise KIND EXPRESSION: the median of the ratio and of both columns, as JSON.
 summarise() {
 	[ -s "$scratch/$1" ] || { printf 'null' && return; }
-	printf '{"ratio":%s,"walkSeconds":%s,"otherSeconds":%s}' "$(awk "{ print $2 }" "$scratch/$1" | median)" \
-		"$(awk '{ print $1 }' "$scratch/$1" | median)" "$(awk '{ print $2 }' "$scratch/$1" | median)"
+	printf '{"ratio":%s,"walkSeconds":%s,"otherSeconds":%s,"ofBare":%s}' "$(awk "{ print $2 }" "$scratch/$1" | median)" \
+		"$(awk '{ print $1 }' "$scratch/$1" | median)" "$(awk '{ print $2 }' "$scratch/$1" | median)" \
+		"$(awk '{ print $1 / $3 }' "$scratch/$1" | median)"
 }
 
 summarise_foreground() {
@@ -199,7 +206,7 @@ for type in $TYPES; do
 done
 jq . <<<"$results" >"$OUTPUT"
 jq -r '.[] | "\(.type): " + ([
-	(.warm | select(.) | "warm \(.ratio) x chown+chmod"),
+	(.warm | select(.) | "warm \(.ratio) x chown+chmod (\(.ofBare) of the time of a bare walk)"),
 	(.right | select(.) | "right \(.ratio) of getdents+statx"),
-	(.cold | select(.) | "cold \(.ratio) x chown+chmod"),
+	(.cold | select(.) | "cold \(.ratio) x chown+chmod (\(.ofBare) of the time of a bare walk)"),
 	(.foreground | select(.) | "p99 " + (to_entries | map("\(.key) \(.value.p99Ratio)") | join(", ")))] | join("; "))' "$OUTPUT"

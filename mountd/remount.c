@@ -127,6 +127,13 @@ static int detach_dead(struct manager *m, struct volume_record *vol, char *ret_e
 		snprintf(ret_error, ANSWER_TEXT_MAX, "something still serves the overlay");
 		return -EBUSY;
 	}
+	/* Nobody is to think that somebody else has unmounted it (vanished.c). */
+	r = store_volume_set_state(m->store, vol->id, VOLUME_SETTING_UP, vol->reason,
+				   vol->mount_id);
+	if (r < 0) {
+		store_why(r, ret_error, ANSWER_TEXT_MAX);
+		return r;
+	}
 	r = mount_detach(target->parent_fd, target->name, false);
 	if (r == -EBUSY) {
 		holders_describe(view.id, 0, holders, sizeof(holders));

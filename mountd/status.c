@@ -34,8 +34,8 @@ enum proto_exit volume_not_found(struct answer *answer, int error)
 }
 
 /*
- * Nothing of ours watches a native mount. Where it has gone the record is shown as what the next daemon
- * would find; it is corrected by the next call that works on the volume.
+ * That a native mount has gone is heard of a moment later only (mount_watch.h), and not at all where a request works
+ * on the volume: it is shown as gone at once.
  */
 static void correct_native(struct manager *m, struct volume_record *vol)
 {

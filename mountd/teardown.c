@@ -176,6 +176,29 @@ static void drop_journal(struct manager *m, const struct volume_record *vol,
 		journal_remove(m, vol->run_id);
 }
 
+/*
+ * The target unmounted. What is about to be mounted again is on record as such first: that after a crash nothing is at
+ * its target does not mean that somebody wanted it gone (vanished.c).
+ */
+static int leave_target(struct manager *m, struct volume_record *vol, struct overlay *o, bool lazy,
+			enum teardown_keep keep, char *ret_error)
+{
+	bool comes_back = keep == KEEP_SET_UP && vol->mount_id != 0;
+	int r = comes_back ? store_volume_set_state(m->store, vol->id, VOLUME_SETTING_UP, NULL,
+						    vol->mount_id) :
+			     0;
+
+	if (r < 0) {
+		store_why(r, ret_error, ANSWER_TEXT_MAX);
+		return r;
+	}
+	r = unmount_target(m, vol, o, lazy, ret_error);
+	if (r < 0 && comes_back)
+		(void)store_volume_set_state(m->store, vol->id, vol->state, vol->reason,
+					     vol->mount_id);
+	return r;
+}
+
 int teardown(struct manager *m, struct volume_record *vol, bool lazy, enum teardown_keep keep,
 	     char *ret_error)
 {
@@ -188,7 +211,7 @@ int teardown(struct manager *m, struct volume_record *vol, bool lazy, enum teard
 	if (!o && overlay_adopt(m->overlays, vol->id, &o) == 0 &&
 	    overlay_attach(o, vol->id, true) < 0)
 		return -ENOMEM;
-	r = unmount_target(m, vol, o, lazy, ret_error);
+	r = leave_target(m, vol, o, lazy, keep, ret_error);
 	if (r < 0)
 		return r;
 	step_reached(m, STEP_UNMOUNT_DETACHED);

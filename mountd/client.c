@@ -66,13 +66,15 @@ int client_call(const char *root, json_t *request, client_frame_fn on_frame, voi
 		r = ctl_connect(root, &fd, ret_error, size);
 		if (r < 0)
 			return r;
+		json_object_set_new(request, "version", json_integer(PROTO_VERSION));
 		r = proto_send(fd, request);
 		if (r == -EMSGSIZE) {
 			snprintf(ret_error, size, "the request is larger than %u MiB",
 				 PROTO_FRAME_MAX >> 20);
 			return r;
 		}
-		if (r == 0)
+		/* Who is sent away before all is sent has been told why. */
+		if (r == 0 || r == -EPIPE)
 			r = receive(fd, on_frame, arg, ret_reply);
 		if (r > 0)
 			return 0;

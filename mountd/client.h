@@ -16,7 +16,8 @@
 typedef bool (*client_frame_fn)(void *arg, json_t *result);
 
 /*
- * client_call: sends @request (borrowed; its timeoutMs is lessened by what a repeat has cost).
+ * client_call: sends @request (borrowed; gets this program's "version"; its timeoutMs is lessened by what a
+ * repeat has cost).
  * @on_frame:  for streams; NULL where none comes
  * @ret_reply: the last reply (PROTOCOL.md), the caller's reference
  *

@@ -7,25 +7,28 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "fs/base/log.h"
+#include "fs/base/parse.h"
 #include "mountd/control_group.h"
 #include "mountd/proto.h"
 
 #define LOG_BYTES_MAX (1 << 20)
+#define PATH_LOG_OLD PATH_LOG ".1"
 #define LOCK_WAIT_SECONDS 10
-#define LISTEN_BACKLOG 64
 
-int daemon_harden(void)
+int daemon_harden(int keep_fd)
 {
 	int r = proto_keep_secret();
 
 	umask(077);
 	if (r < 0)
 		return r;
-	if (close_range(3, ~0U, 0) < 0)
+	if ((keep_fd > 3 && close_range(3, (unsigned)keep_fd - 1, 0) < 0) ||
+	    close_range(keep_fd >= 3 ? (unsigned)keep_fd + 1 : 3, ~0U, 0) < 0)
 		return -errno;
 	signal(SIGPIPE, SIG_IGN);
 	return 0;
@@ -121,7 +124,7 @@ static int lock_wait(int fd)
 	return r == -EINTR ? -ETIMEDOUT : r;
 }
 
-int daemon_lock(const struct layout *layout, int *ret_lock_fd)
+int daemon_lock(const struct layout *layout, bool is_socket_passed, int *ret_lock_fd)
 {
 	AUTO_FD int fd =
 		openat(layout->run_fd, PATH_LOCK, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -132,11 +135,11 @@ int daemon_lock(const struct layout *layout, int *ret_lock_fd)
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK)
 			return -errno;
-		if (answers(layout))
+		if (!is_socket_passed && answers(layout))
 			return -EALREADY;
 		/* It is starting or ending. */
 		r = lock_wait(fd);
-		if (r == -ETIMEDOUT && answers(layout))
+		if (r == -ETIMEDOUT && !is_socket_passed && answers(layout))
 			return -EALREADY;
 		if (r < 0)
 			return r;
@@ -145,12 +148,33 @@ int daemon_lock(const struct layout *layout, int *ret_lock_fd)
 	return 0;
 }
 
-int daemon_listen(const struct layout *layout, int *ret_fd)
+/* What stands at the socket's path. */
+static int look_at_socket(const struct layout *layout, struct stat *ret_st)
+{
+	return fstatat(layout->run_fd, PATH_SOCKET, ret_st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+static int note_socket(const struct layout *layout, int fd, bool is_passed,
+		       struct daemon_socket *ret_socket)
+{
+	struct stat st;
+	int r = look_at_socket(layout, &st);
+
+	if (r < 0)
+		return r;
+	*ret_socket = (struct daemon_socket){
+		.fd = fd, .dev = st.st_dev, .ino = st.st_ino, .is_passed = is_passed
+	};
+	return 0;
+}
+
+int daemon_listen(const struct layout *layout, struct daemon_socket *ret_socket)
 {
 	struct sockaddr_un address;
 	AUTO_FD int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	socklen_t len =
 		path_socket_address(layout->run_fd, layout->run_path, PATH_SOCKET, &address);
+	int r;
 
 	if (fd < 0)
 		return -errno;
@@ -158,39 +182,107 @@ int daemon_listen(const struct layout *layout, int *ret_fd)
 		return -errno;
 	if (bind(fd, (struct sockaddr *)&address, len) < 0)
 		return -errno;
-	if (fchmodat(layout->run_fd, PATH_SOCKET, 0600, 0) < 0 || listen(fd, LISTEN_BACKLOG) < 0)
+	if (fchmodat(layout->run_fd, PATH_SOCKET, 0600, 0) < 0 || listen(fd, SOMAXCONN) < 0)
 		return -errno;
-	*ret_fd = take_fd(&fd);
+	r = note_socket(layout, fd, false, ret_socket);
+	if (r == 0)
+		take_fd(&fd);
+	return r;
+}
+
+int daemon_listen_passed(const struct layout *layout, int fd, struct daemon_socket *ret_socket)
+{
+	struct sockaddr_un address = { 0 }, wanted;
+	socklen_t len = sizeof(address);
+	AUTO_FD int passed = fd;
+	int r;
+
+	path_socket_address(layout->run_fd, layout->run_path, PATH_SOCKET, &wanted);
+	if (getsockname(passed, (struct sockaddr *)&address, &len) < 0)
+		return -errno;
+	if (strncmp(address.sun_path, wanted.sun_path, sizeof(address.sun_path)) != 0)
+		return -EADDRNOTAVAIL;
+	r = note_socket(layout, passed, true, ret_socket);
+	if (r == 0)
+		take_fd(&passed);
+	return r;
+}
+
+int daemon_let_in(const struct layout *layout, gid_t gid)
+{
+	const bool some = gid != GID_UNSET;
+	const gid_t group = some ? gid : getegid();
+
+	if (fchownat(layout->run_fd, PATH_SOCKET, (uid_t)-1, group, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    fchmodat(layout->run_fd, PATH_SOCKET, some ? 0660 : 0600, 0) < 0 ||
+	    fchown(layout->run_fd, (uid_t)-1, group) < 0 ||
+	    fchmod(layout->run_fd, some ? 0710 : 0700) < 0)
+		return -errno;
 	return 0;
 }
 
-int daemon_log_open(const struct layout *layout, int *ret_fd)
+bool daemon_socket_stands(const struct layout *layout, const struct daemon_socket *socket)
 {
 	struct stat st;
-	int fd;
 
-	if (fstatat(layout->state_fd, PATH_LOG, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    st.st_size > LOG_BYTES_MAX &&
-	    renameat(layout->state_fd, PATH_LOG, layout->state_fd, PATH_LOG ".1") < 0)
-		return -errno;
-	fd = openat(layout->state_fd, PATH_LOG,
-		    O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	return look_at_socket(layout, &st) == 0 && st.st_dev == socket->dev &&
+	       st.st_ino == socket->ino;
+}
+
+void daemon_socket_close(const struct layout *layout, struct daemon_socket *socket)
+{
+	if (!socket->is_passed && daemon_socket_stands(layout, socket))
+		unlinkat(layout->run_fd, PATH_SOCKET, 0);
+	cleanup_fd(&socket->fd);
+}
+
+/* ---- the log ---- */
+
+int daemon_log_open(const struct layout *layout, int *ret_fd)
+{
+	int fd = openat(layout->state_fd, PATH_LOG,
+			O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+
 	if (fd < 0)
 		return -errno;
 	*ret_fd = fd;
 	return 0;
 }
 
+/* All of @from. A part is worth nothing: then the target is as it was, or gone. */
+static int copy_log(const struct layout *layout, int from)
+{
+	static const char fresh[] = PATH_LOG ".new";
+	AUTO_FD int to = openat(layout->state_fd, fresh,
+				O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+	off_t at = 0;
+	ssize_t n;
+
+	if (to < 0)
+		return -errno;
+	do {
+		n = sendfile(to, from, &at, LOG_BYTES_MAX);
+	} while (n > 0);
+	if (n == 0 && renameat(layout->state_fd, fresh, layout->state_fd, PATH_LOG_OLD) == 0)
+		return 0;
+	n = -errno;
+	unlinkat(layout->state_fd, fresh, 0);
+	return (int)n;
+}
+
 void daemon_log_bound(const struct layout *layout)
 {
 	struct stat st;
-	AUTO_FD int fd = -1;
+	int r;
 
 	if (fstat(STDERR_FILENO, &st) < 0 || st.st_size <= LOG_BYTES_MAX)
 		return;
-	if (daemon_log_open(layout, &fd) < 0 || dup2(fd, STDERR_FILENO) < 0)
-		log_line(LOG_WARNING, "log", "ignoring that the log cannot be changed: %s",
-			 strerror(errno));
+	r = copy_log(layout, STDERR_FILENO);
+	/* Also without a copy: what is bounded stays bounded. */
+	if (ftruncate(STDERR_FILENO, 0) < 0)
+		r = -errno;
+	if (r < 0)
+		log_line(LOG_WARNING, "log", "ignoring that old lines are lost: %s", strerror(-r));
 }
 
 /* ---- control group ---- */

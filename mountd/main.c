@@ -12,8 +12,10 @@
 #include "fs/base/log.h"
 #include "fs/base/parse.h"
 #include "mountd/daemon.h"
+#include "mountd/peer.h"
 #include "mountd/proto.h"
 #include "mountd/server.h"
+#include "mountd/service.h"
 #include "mountd/steps.h"
 
 #define IDLE_DEFAULT_MS 60000
@@ -88,16 +90,34 @@ static void block_signals(void)
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 }
 
-static enum log_level configured_level(const struct layout *layout)
+/* What mountd.conf says of the daemon itself. */
+struct configuration {
+	gid_t status_gid;	       /* who may look, or GID_UNSET */
+	char warning[RULES_ERROR_MAX]; /* of what is ignored, or "": for when there is a log */
+};
+
+/* What cannot be used must not keep volumes from being served. */
+static void configure(const struct layout *layout, struct configuration *ret)
 {
 	AUTO(rules) *rules = NULL;
-	char why[RULES_ERROR_MAX];
+	char why[RULES_ERROR_MAX], quoted[64];
+	int r;
 
+	*ret = (struct configuration){ .status_gid = GID_UNSET };
+	log_setup(LOG_INFO, NULL);
 	if (rules_load(layout->config_path, &rules, why) < 0) {
-		log_line(LOG_WARNING, "start", "ignoring the log level; mounts will fail: %s", why);
-		return LOG_INFO;
+		snprintf(ret->warning, sizeof(ret->warning),
+			 "ignoring [log] and [daemon]; mounts will fail: %.400s", why);
+		return;
 	}
-	return rules->log_level;
+	log_setup(rules->log_level, NULL);
+	if (!rules->status_group)
+		return;
+	r = peer_group_resolve(rules->status_group, &ret->status_gid);
+	if (r < 0)
+		snprintf(ret->warning, sizeof(ret->warning), "ignoring status-group = %s: %s",
+			 log_quote(rules->status_group, quoted, sizeof(quoted)),
+			 r == -ENOENT ? "no such group" : strerror(-r));
 }
 
 /* For tests (steps.h): a service's environment must not make it crash. */
@@ -119,12 +139,26 @@ static int crash_requested(struct manager *m, const struct layout *layout)
 	return -EINVAL;
 }
 
+static int listen_on(const struct layout *layout, struct service *service, gid_t status_gid,
+		     struct daemon_socket *ret_socket)
+{
+	int r = service_socket(service) < 0 ?
+			daemon_listen(layout, ret_socket) :
+			daemon_listen_passed(layout, service_take_socket(service), ret_socket);
+
+	if (r == 0)
+		r = daemon_let_in(layout, status_gid);
+	return r;
+}
+
 /* From here on we are the daemon of this root. */
-static int serve(const struct options *options, const struct layout *layout, int ready_fd)
+static int serve(const struct options *options, const struct layout *layout,
+		 struct service *service, int ready_fd)
 {
 	AUTO(manager) *m = NULL;
+	struct server_options server = { .layout = layout, .service = service };
+	struct configuration configuration;
 	char why[ANSWER_TEXT_MAX];
-	AUTO_FD int listen_fd = -1;
 	AUTO_FD int log_fd = -1;
 	int r;
 
@@ -136,9 +170,14 @@ static int serve(const struct options *options, const struct layout *layout, int
 	}
 	if (crash_requested(m, layout) < 0)
 		return EXIT_FAILED;
-	log_setup(configured_level(layout), NULL);
+	configure(layout, &configuration);
 	manager_reconstruct_start(m);
-	r = daemon_listen(layout, &listen_fd);
+	r = listen_on(layout, service, configuration.status_gid, &server.socket);
+	if (r == -EADDRNOTAVAIL) {
+		fprintf(stderr, "fsgroup-mountd: LISTEN_FDS: the socket is not %s/%s\n",
+			layout->run_path, PATH_SOCKET);
+		return EXIT_FAILED;
+	}
 	if (r < 0)
 		return fail(layout->run_path, r);
 	if (ready_fd >= 0) {
@@ -148,21 +187,55 @@ static int serve(const struct options *options, const struct layout *layout, int
 		if (r < 0)
 			return fail(layout->state_path, r);
 	}
+	if (configuration.warning[0])
+		log_line(LOG_WARNING, "start", "%s", configuration.warning);
 	log_line(LOG_INFO, "start", "pid=%d", (int)getpid());
 	r = manager_mend_start(m);
 	if (r < 0)
 		return fail("starting", r);
-	r = server_run(m, layout, take_fd(&listen_fd), options->idle_ms, ready_fd >= 0);
+	service_notify(service, "READY=1\nSTATUS=serving");
+	server.m = m;
+	server.status_gid = configuration.status_gid;
+	server.idle_ms = options->idle_ms;
+	server.log_is_ours = ready_fd >= 0;
+	r = server_run(&server);
 	manager_stop(m);
 	manager_mend_stop(m);
 	return r < 0 ? fail("serving", r) : EXIT_OK;
+}
+
+/* Alone for its root. Returns the exit status. */
+static int run(const struct options *options, const struct layout *layout, struct service *service,
+	       int ready_fd)
+{
+	/* In a service's control group systemd looks for it. */
+	const bool is_managed = service_is_managed(service) || service_socket(service) >= 0;
+	AUTO_FD int lock_fd = -1;
+	int r = daemon_lock(layout, service_socket(service) >= 0, &lock_fd);
+
+	if (r == -EALREADY && !options->foreground)
+		return daemon_ready(ready_fd, STDERR_FILENO) < 0; /* somebody was faster: as good */
+	if (r == -EALREADY) {
+		fprintf(stderr, "fsgroup-mountd: already running for %s\n", layout->root);
+		return EXIT_FAILED;
+	}
+	if (r < 0)
+		return fail(layout->run_path, r);
+	block_signals();
+	if (!is_managed)
+		daemon_enter_cgroup();
+	r = serve(options, layout, service, ready_fd);
+	if (!is_managed)
+		daemon_leave_cgroup();
+	return r;
 }
 
 int main(int argc, char **argv)
 {
 	struct options options = { .root = getenv("FSGROUPFS_ROOT"), .idle_ms = IDLE_DEFAULT_MS };
 	AUTO(layout) *layout = NULL;
-	AUTO_FD int lock_fd = -1;
+	AUTO(service) *service = NULL;
+	char why[256];
 	int ready_fd = -1, r;
 
 	proto_wipe_json();
@@ -171,7 +244,14 @@ int main(int argc, char **argv)
 	r = parse_options(argc, argv, &options);
 	if (r >= 0)
 		return r;
-	r = daemon_harden();
+	r = service_open(&service, why);
+	if (r == -EINVAL) {
+		fprintf(stderr, "fsgroup-mountd: %s\n", why);
+		return EXIT_FAILED;
+	}
+	if (r < 0)
+		return fail("starting", r);
+	r = daemon_harden(service_socket(service));
 	if (r < 0)
 		return fail("hardening", r);
 	r = layout_open(options.root, true, &layout);
@@ -182,18 +262,5 @@ int main(int argc, char **argv)
 		if (r < 0)
 			return fail("going into the background", r);
 	}
-	r = daemon_lock(layout, &lock_fd);
-	if (r == -EALREADY && !options.foreground)
-		return daemon_ready(ready_fd, STDERR_FILENO) < 0; /* somebody was faster: as good */
-	if (r == -EALREADY) {
-		fprintf(stderr, "fsgroup-mountd: already running for %s\n", layout->root);
-		return EXIT_FAILED;
-	}
-	if (r < 0)
-		return fail(layout->run_path, r);
-	block_signals();
-	daemon_enter_cgroup();
-	r = serve(&options, layout, ready_fd);
-	daemon_leave_cgroup();
-	return r;
+	return run(&options, layout, service, ready_fd);
 }

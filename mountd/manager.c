@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "fs/base/clock.h"
 #include "fs/base/log.h"
 #include "mountd/flow.h"
 #include "mountd/manager_impl.h"
@@ -146,7 +147,24 @@ bool manager_is_idle(struct manager *m)
 	return n == 0;
 }
 
+bool manager_has_target(struct manager *m, const char *target)
+{
+	AUTO(volume_record) *vol = NULL;
+
+	return store_volume_by_target(m->store, target, &vol) == 0;
+}
+
 /* ---- waiting ---- */
+
+bool manager_answers(struct manager *m, uint64_t timeout_ms)
+{
+	const struct timespec until = clock_until(timeout_ms);
+
+	if (pthread_mutex_clocklock(&m->lock, CLOCK_MONOTONIC, &until) != 0)
+		return false;
+	pthread_mutex_unlock(&m->lock);
+	return true;
+}
 
 void manager_changed(struct manager *m)
 {
@@ -177,17 +195,10 @@ bool manager_is_stopping(struct manager *m)
 
 bool manager_await_change(struct manager *m, uint64_t *io_generation, uint64_t timeout_ms)
 {
-	struct timespec until;
+	const struct timespec until = clock_until(timeout_ms);
 	bool changed;
 	int r = 0;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += (time_t)(timeout_ms / 1000);
-	until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_sec++;
-		until.tv_nsec -= 1000000000;
-	}
 	pthread_mutex_lock(&m->lock);
 	while (m->generation == *io_generation && !m->stopping && r != ETIMEDOUT)
 		r = pthread_cond_timedwait(&m->changed, &m->lock, &until);

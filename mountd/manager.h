@@ -75,6 +75,12 @@ bool manager_is_stopping(struct manager *m);
 /* manager_is_idle: no volume on record. */
 bool manager_is_idle(struct manager *m);
 
+/* manager_has_target: whether a volume is on record with this very target: no path is resolved for it. */
+bool manager_has_target(struct manager *m, const char *target);
+
+/* manager_answers: whether the manager's lock can be had within @timeout_ms: nobody sits on it for ever. */
+bool manager_answers(struct manager *m, uint64_t timeout_ms);
+
 /* manager_reap: at SIGCHLD. */
 void manager_reap(struct manager *m);
 

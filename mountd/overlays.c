@@ -13,6 +13,7 @@
 #include <time.h>
 
 #include "fs/base/keyval.h"
+#include "fs/base/clock.h"
 #include "fs/base/log.h"
 #include "mountd/keeper_start.h"
 #include "mountd/overlay_control.h"
@@ -616,17 +617,10 @@ bool overlay_is_gone(struct overlay *o)
 bool overlay_wait_gone(struct overlay *o, uint64_t timeout_ms)
 {
 	struct overlays *overlays = o->owner;
-	struct timespec until;
+	const struct timespec until = clock_until(timeout_ms);
 	bool gone;
 	int r = 0;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_sec += (time_t)(timeout_ms / 1000);
-	until.tv_nsec += (long)(timeout_ms % 1000) * 1000000;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_sec++;
-		until.tv_nsec -= 1000000000;
-	}
 	pthread_mutex_lock(&overlays->lock);
 	while (!o->gone && r != ETIMEDOUT)
 		r = pthread_cond_timedwait(&overlays->changed, &overlays->lock, &until);

@@ -79,9 +79,13 @@ int path_mkdir_all(int dir_fd, const char *path)
 	}
 }
 
-/* Opens a directory of ours; what stands in it is secret, so nobody else may own or enter it. */
-static int open_own_dir(int root_fd, const char *path, bool create, int *ret_fd)
+/*
+ * Opens a directory of ours; what stands in it is secret, so nobody else may own or enter it; but the daemon lets
+ * a group in to its socket (daemon_let_in()): to those of it what they may not read is as if it were not there.
+ */
+static int open_own_dir(int root_fd, const char *path, bool create, mode_t group_bits, int *ret_fd)
 {
+	const int how = create ? O_RDONLY : O_PATH;
 	struct stat st;
 	AUTO_FD int fd = -1;
 	int r;
@@ -91,9 +95,9 @@ static int open_own_dir(int root_fd, const char *path, bool create, int *ret_fd)
 		if (r < 0)
 			return r;
 	}
-	fd = openat(root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	fd = openat(root_fd, path, how | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0) {
-		if (errno == ENOENT && !create) {
+		if ((errno == ENOENT || errno == EACCES) && !create) {
 			*ret_fd = -1;
 			return 0;
 		}
@@ -101,9 +105,9 @@ static int open_own_dir(int root_fd, const char *path, bool create, int *ret_fd)
 	}
 	if (fstat(fd, &st) < 0)
 		return -errno;
-	if (st.st_uid != geteuid())
+	if (st.st_uid != geteuid() && (create || st.st_uid != 0))
 		return -EPERM;
-	if (create && (st.st_mode & 07777) != 0700 && fchmod(fd, 0700) < 0)
+	if (create && (st.st_mode & 07777 & ~group_bits) != 0700 && fchmod(fd, 0700) < 0)
 		return -errno;
 	*ret_fd = take_fd(&fd);
 	return 0;
@@ -129,10 +133,10 @@ int layout_open(const char *root, bool create, struct layout **ret_layout)
 	root_fd = open(layout->root, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (root_fd < 0)
 		return -errno;
-	r = open_own_dir(root_fd, PATH_STATE, create, &layout->state_fd);
+	r = open_own_dir(root_fd, PATH_STATE, create, 0, &layout->state_fd);
 	if (r < 0)
 		return r;
-	r = open_own_dir(root_fd, PATH_RUN, create, &layout->run_fd);
+	r = open_own_dir(root_fd, PATH_RUN, create, 0010, &layout->run_fd);
 	if (r < 0)
 		return r;
 	*ret_layout = take_ptr(&layout);

@@ -2,7 +2,9 @@
 #include "mountd/proto.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <malloc.h>
+#include <poll.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +14,7 @@
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
+#include "fs/base/clock.h"
 
 int proto_header_decode(const unsigned char header[PROTO_HEADER_BYTES], uint32_t *ret_len)
 {
@@ -91,23 +94,39 @@ int proto_receive(int fd, json_t **ret_object)
 	return r < 0 ? r : 1;
 }
 
-static int send_all(int fd, const void *buf, size_t len, int flags)
+/* Waits until more can be sent. 0, -ETIMEDOUT, or poll()'s error. */
+static int await_room(int fd, uint64_t deadline_ms)
+{
+	struct pollfd poll_fd = { .fd = fd, .events = POLLOUT };
+	uint64_t now = clock_now_ms();
+	int r = now >= deadline_ms	    ? 0 :
+		deadline_ms - now > INT_MAX ? poll(&poll_fd, 1, INT_MAX) :
+					      poll(&poll_fd, 1, (int)(deadline_ms - now));
+
+	if (r < 0 && errno != EINTR)
+		return -errno;
+	return r == 0 ? -ETIMEDOUT : 0;
+}
+
+static int send_all(int fd, const void *buf, size_t len, int flags, uint64_t deadline_ms)
 {
 	size_t sent = 0;
 
 	while (sent < len) {
-		ssize_t n = send(fd, (const char *)buf + sent, len - sent, MSG_NOSIGNAL | flags);
+		ssize_t n = send(fd, (const char *)buf + sent, len - sent,
+				 MSG_NOSIGNAL | MSG_DONTWAIT | flags);
+		int r = n < 0 ? -errno : 0;
 
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		sent += (size_t)n;
+		if (r == -EAGAIN)
+			r = await_room(fd, deadline_ms);
+		if (r < 0 && r != -EINTR)
+			return r;
+		sent += n > 0 ? (size_t)n : 0;
 	}
 	return 0;
 }
 
-int proto_send(int fd, const json_t *object)
+static int send_until(int fd, const json_t *object, uint64_t deadline_ms)
 {
 	unsigned char header[PROTO_HEADER_BYTES];
 	AUTO_FREE char *text = json_dumps(object, JSON_COMPACT);
@@ -121,22 +140,22 @@ int proto_send(int fd, const json_t *object)
 		r = -EMSGSIZE;
 	} else {
 		proto_header_encode((uint32_t)len, header);
-		r = send_all(fd, header, sizeof(header), MSG_MORE);
+		r = send_all(fd, header, sizeof(header), MSG_MORE, deadline_ms);
 		if (r == 0)
-			r = send_all(fd, text, len, 0);
+			r = send_all(fd, text, len, 0, deadline_ms);
 	}
 	explicit_bzero(text, len);
 	return r;
 }
 
-int proto_peer_check(int fd)
+int proto_send(int fd, const json_t *object)
 {
-	struct ucred peer;
-	socklen_t len = sizeof(peer);
+	return send_until(fd, object, UINT64_MAX);
+}
 
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) < 0)
-		return -EPERM;
-	return peer.uid == 0 || peer.uid == geteuid() ? 0 : -EPERM;
+int proto_send_within(int fd, const json_t *object, uint64_t timeout_ms)
+{
+	return send_until(fd, object, clock_now_ms() + timeout_ms);
 }
 
 int proto_keep_secret(void)

@@ -6,7 +6,7 @@
  * proto: framing of the local protocol (PROTOCOL.md): four bytes of length, little endian, then so
  * many bytes of one JSON object.
  *
- * Knows frames and who is at the other end. Does not know requests. Used by the daemon and by its
+ * Knows frames. Does not know requests, nor who is at the other end (peer.h). Used by the daemon and by its
  * clients. No state of its own; one thread a connection and direction. Never raises SIGPIPE.
  */
 
@@ -14,6 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define PROTO_VERSION 1		    /* what is spoken here; a request without one is of version 1 */
 #define PROTO_FRAME_MAX (16U << 20) /* bytes of JSON in a frame */
 #define PROTO_HEADER_BYTES 4
 
@@ -47,10 +48,10 @@ int proto_receive(int fd, json_t **ret_object);
 int proto_send(int fd, const json_t *object);
 
 /*
- * proto_peer_check: whether the process at the other end may ask: uid 0 of our user namespace, or
- * our own uid. Returns 0 or -EPERM.
+ * proto_send_within: the same, at most @timeout_ms milliseconds (0: only what can be sent at once), also
+ * where @fd blocks. -ETIMEDOUT: a part may have gone out, and nothing can follow it.
  */
-int proto_peer_check(int fd);
+int proto_send_within(int fd, const json_t *object, uint64_t timeout_ms);
 
 /*
  * proto_keep_secret: for a process that holds payloads: no core dumps, and no ptrace by others of the

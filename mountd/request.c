@@ -8,17 +8,24 @@
 
 #include "fs/base/log.h"
 #include "mountd/proto.h"
+#include "mountd/redact.h"
 #include "mountd/update.h"
 
 #define FRAME_EVERY_MS 250 /* a stream of statuses: at most four a second */
 #define STREAM_LOOK_MS 1000
 
+/* An answer that is not read by then ends the connection; its thread is not held up for longer. */
+static const uint64_t send_ms[PEER_KINDS] = { [PEER_STATUS] = 10000, [PEER_ROOT] = 60000 };
+
 /* One request being served. */
 struct request {
 	struct manager *m;
 	enum front_end front;
+	enum peer_kind peer;
 	int fd;
-	json_t *args; /* from the client, unchecked; without "command" */
+	json_t *args; /* from the client, unchecked; without "command" and "version" */
+	const char *const
+		*shown; /* what a peer that is not root may see of the result; NULL: all */
 	struct answer answer;
 	bool stopped; /* no reply: the daemon stops, and the client asks again elsewhere */
 };
@@ -36,17 +43,24 @@ static int send_frame(struct request *q, bool more)
 
 	if (frame && more)
 		json_object_set_new(frame, "more", json_true());
+	if (frame && q->peer != PEER_ROOT && q->shown)
+		redact(json_object_get(frame, "result"), q->shown);
 	if (frame)
-		r = proto_send(q->fd, frame);
+		r = proto_send_within(q->fd, frame, send_ms[q->peer]);
 	json_decref(frame);
 	return r;
 }
 
-static bool client_is_gone(const struct request *q)
+static bool connection_has(const struct request *q, short events)
 {
 	struct pollfd poll_fd = { .fd = q->fd, .events = POLLRDHUP };
 
-	return poll(&poll_fd, 1, 0) > 0 && (poll_fd.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
+	return poll(&poll_fd, 1, 0) > 0 && (poll_fd.revents & events) != 0;
+}
+
+static bool client_is_gone(const struct request *q)
+{
+	return connection_has(q, POLLRDHUP | POLLHUP | POLLERR);
 }
 
 /* ---- handlers ---- */
@@ -159,12 +173,13 @@ static enum proto_exit stream_status(struct request *q, const char *volume)
 			if (client_is_gone(q) || manager_is_stopping(q->m))
 				break;
 		}
-		if (client_is_gone(q))
-			return EXIT_OK;
+		/* First: a daemon that stops ends the connection, which looks as if the client had. */
 		if (manager_is_stopping(q->m)) {
 			q->stopped = true;
 			return EXIT_OK;
 		}
+		if (client_is_gone(q))
+			return EXIT_OK;
 	}
 }
 
@@ -337,12 +352,13 @@ static enum proto_exit stream_events(struct request *q, json_int_t after)
 			if (client_is_gone(q) || manager_is_stopping(q->m))
 				break;
 		}
-		if (client_is_gone(q))
-			return EXIT_OK;
+		/* First: a daemon that stops ends the connection, which looks as if the client had. */
 		if (manager_is_stopping(q->m)) {
 			q->stopped = true;
 			return EXIT_OK;
 		}
+		if (client_is_gone(q))
+			return EXIT_OK;
 	}
 }
 
@@ -390,28 +406,42 @@ static enum proto_exit handle_store(struct request *q)
 
 static enum proto_exit handle_ping(struct request *q)
 {
-	q->answer.result = json_pack("{s:i, s:i}", "pid", (int)getpid(), "version", 1);
+	q->answer.result = json_pack("{s:i, s:i}", "pid", (int)getpid(), "version", PROTO_VERSION);
 	return EXIT_OK;
 }
 
-static const struct {
+/* What the status group sees of a volume: not what it is made of, not names of files, no text of others. */
+static const char *const status_shown[] = {
+	"id",	    "plugin",	 "target",  "fsGroup",	     "policy",	      "ownership",
+	"readOnly", "state",	 "entries", "progress",	     "ratePerSecond", "etaSeconds",
+	"server",   "coherence", "usage",   "failuresTotal", "createdAt",     "updatedAt",
+	NULL,
+};
+static const char *const event_shown[] = { "id", "at", "volume", "kind", NULL };
+
+/* A row without a third column is root's. */
+enum { FOR_ROOT, FOR_GROUP };
+
+static const struct command {
 	const char *name;
 	enum proto_exit (*handle)(struct request *q);
+	int may;
+	const char *const *shown; /* of FOR_GROUP, to the group; NULL: all */
 } commands[] = {
 	/* clang-format off */
 	{ "mount", handle_mount },
 	{ "unmount", handle_unmount },
-	{ "status", handle_status },
-	{ "list", handle_list },
+	{ "status", handle_status, FOR_GROUP, status_shown },
+	{ "list", handle_list, FOR_GROUP, status_shown },
 	{ "wait", handle_wait },
 	{ "pause", handle_pause },
 	{ "resume", handle_resume },
 	{ "converge", handle_converge },
 	{ "recover", handle_recover },
-	{ "events", handle_events },
+	{ "events", handle_events, FOR_GROUP, event_shown },
 	{ "refresh", handle_refresh },
 	{ "update", handle_update },
-	{ "ping", handle_ping },
+	{ "ping", handle_ping, FOR_GROUP },
 	{ "stage", handle_stage },
 	{ "unstage", handle_unstage },
 	{ "reconstruct", handle_reconstruct },
@@ -419,52 +449,122 @@ static const struct {
 	/* clang-format on */
 };
 
-static void dispatch(struct request *q, const char *command)
+static const struct command *command_find(const char *name)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(commands); i++) {
-		if (strcmp(command, commands[i].name) == 0) {
-			commands[i].handle(q);
-			return;
-		}
+		if (strcmp(name, commands[i].name) == 0)
+			return &commands[i];
 	}
-	answer_fail(&q->answer, EXIT_USAGE, "unknown command");
+	return NULL;
 }
 
-/* Whether the connection may go on. */
-static bool serve_one(struct manager *m, enum front_end front, int fd, json_t *object)
+/* A client of another version is told so, before anything of its request is looked at. */
+static bool version_is_spoken(struct request *q, const json_t *version)
 {
-	struct request q = { .m = m, .front = front, .fd = fd, .args = object };
-	json_t *command = json_incref(json_object_get(object, "command"));
+	if (!version || (json_is_integer(version) && json_integer_value(version) == PROTO_VERSION))
+		return true;
+	if (json_is_integer(version))
+		answer_fail(
+			&q->answer, EXIT_FAILED,
+			"the client speaks version %lld of the protocol, this daemon version %d: "
+			"use programs of one release, and end the daemon of the other",
+			(long long)json_integer_value(version), PROTO_VERSION);
+	else
+		answer_fail(&q->answer, EXIT_USAGE, "version is not an integer");
+	return false;
+}
+
+/*
+ * Who may only look names a volume by its id, or by its target as it is on record: a path of his is not
+ * resolved with our rights, nor on his file systems.
+ */
+static bool volume_is_harmless(struct request *q)
+{
+	const char *volume = json_string_value(json_object_get(q->args, "volume"));
+
+	if (q->peer == PEER_ROOT || !volume || !strchr(volume, '/') ||
+	    manager_has_target(q->m, volume))
+		return true;
+	answer_fail(&q->answer, EXIT_NO_VOLUME, "no such volume");
+	return false;
+}
+
+/* Returns whether the connection may go on. */
+static bool dispatch(struct request *q, const char *name, const json_t *version)
+{
+	const struct command *command = command_find(name);
+
+	if (!version_is_spoken(q, version))
+		return false;
+	if (!command) {
+		answer_fail(&q->answer, EXIT_USAGE, "unknown command");
+		return false;
+	}
+	if (q->peer != PEER_ROOT && command->may != FOR_GROUP) {
+		answer_fail(&q->answer, EXIT_FAILED, "only root may ask this");
+		return false;
+	}
+	q->shown = command->shown;
+	if (volume_is_harmless(q))
+		command->handle(q);
+	return true;
+}
+
+static bool serve_object(struct request *q)
+{
+	json_t *command = json_incref(json_object_get(q->args, "command"));
+	json_t *version = json_incref(json_object_get(q->args, "version"));
 	const char *name = json_is_string(command) ? json_string_value(command) : "";
 	char quoted[64];
 	bool more;
 
-	json_object_del(object, "command");
-	dispatch(&q, name);
-	if (q.answer.exit != EXIT_OK && !q.stopped)
-		log_line(LOG_WARNING, log_quote(name, quoted, sizeof(quoted)), "exit=%d %s",
-			 q.answer.exit, q.answer.error);
-	more = !q.stopped && send_frame(&q, false) == 0;
-	answer_fini(&q.answer);
+	json_object_del(q->args, "command");
+	json_object_del(q->args, "version");
+	more = dispatch(q, name, version);
+	/* Who may only look cannot fill the log either. */
+	if (q->answer.exit != EXIT_OK && !q->stopped)
+		log_line(q->peer == PEER_ROOT ? LOG_WARNING : LOG_DEBUG,
+			 log_quote(name, quoted, sizeof(quoted)), "exit=%d %s", q->answer.exit,
+			 q->answer.error);
+	more = !q->stopped && send_frame(q, false) == 0 && more;
 	json_decref(command);
+	json_decref(version);
 	return more;
 }
 
-void request_serve(struct manager *m, enum front_end front, int fd)
+bool request_serve(struct manager *m, enum front_end front, enum peer_kind peer, int fd,
+		   const char *text, size_t len)
 {
-	bool more = true;
+	struct request q = { .m = m, .front = front, .peer = peer, .fd = fd };
+	bool more = false;
 
-	while (more && !manager_is_stopping(m)) {
-		json_t *object = NULL;
-		int r = proto_receive(fd, &object);
-
-		if (r == 0)
-			return;
-		if (r < 0) {
-			log_line(LOG_WARNING, "request", "connection ended: %s", strerror(-r));
-			return;
-		}
-		more = serve_one(m, front, fd, object);
-		json_decref(object);
+	if (manager_is_stopping(m))
+		return false;
+	/* Who has only asked to look, and may have stood in a queue, does not want it any more. */
+	if (peer != PEER_ROOT && connection_has(&q, POLLHUP))
+		return false;
+	if (proto_parse(text, len, &q.args) < 0) {
+		log_line(LOG_WARNING, "request", "no JSON object: the connection ends");
+		answer_fail(&q.answer, EXIT_USAGE, "the request is not one JSON object");
+		send_frame(&q, false);
+	} else {
+		more = serve_object(&q);
 	}
+	answer_fini(&q.answer);
+	json_decref(q.args);
+	return more;
+}
+
+void request_refuse(int fd, enum proto_exit exit, const char *format, va_list args)
+{
+	struct answer answer = { 0 };
+	char text[ANSWER_TEXT_MAX];
+	json_t *frame;
+
+	vsnprintf(text, sizeof(text), format, args);
+	answer_fail(&answer, exit, "%s", text);
+	frame = answer_json(&answer);
+	if (frame)
+		(void)proto_send_within(fd, frame, 0);
+	json_decref(frame);
 }

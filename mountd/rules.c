@@ -279,7 +279,13 @@ static char *trim(char *text)
 	return text;
 }
 
-enum { SECTION_NONE = -1, SECTION_LOG = FRONT_END_COUNT, SECTION_PLUGINS, SECTION_COUNT };
+enum {
+	SECTION_NONE = -1,
+	SECTION_LOG = FRONT_END_COUNT,
+	SECTION_PLUGINS,
+	SECTION_DAEMON,
+	SECTION_COUNT
+};
 
 int rules_front_end_from_name(const char *name, enum front_end *ret_front)
 {
@@ -304,10 +310,25 @@ static int section_from_name(const char *name, int *ret_section)
 		*ret_section = SECTION_PLUGINS;
 		return 0;
 	}
+	if (strcmp(name, "daemon") == 0) {
+		*ret_section = SECTION_DAEMON;
+		return 0;
+	}
 	if (rules_front_end_from_name(name, &front) < 0)
 		return -EINVAL;
 	*ret_section = (int)front;
 	return 0;
+}
+
+static int set_daemon_key(struct rules *rules, const char *key, const char *value)
+{
+	if (strcmp(key, "status-group") != 0)
+		return -ENOENT;
+	if (rules->status_group)
+		return -EEXIST;
+	if (!value[0] || strpbrk(value, " \t"))
+		return -EINVAL;
+	return set_text(&rules->status_group, value);
 }
 
 static int set_plugin_key(struct rules *rules, const char *key, const char *value,
@@ -335,6 +356,8 @@ static int set_key(struct rules *rules, int section, const char *key, const char
 	}
 	if (section == SECTION_PLUGINS)
 		return set_plugin_key(rules, key, value, io_seen);
+	if (section == SECTION_DAEMON)
+		return set_daemon_key(rules, key, value);
 	for (size_t i = 0; i < ARRAY_SIZE(front_keys); i++) {
 		if (strcmp(key, front_keys[i].key) != 0)
 			continue;
@@ -471,6 +494,7 @@ void rules_free(struct rules *rules)
 {
 	if (!rules)
 		return;
+	free(rules->status_group);
 	free(rules->settings.flexvolume_dir);
 	free(rules->settings.git_user);
 	for (int i = 0; i < FRONT_END_COUNT; i++) {

@@ -45,6 +45,7 @@ struct rules {
 	struct front_rules front[FRONT_END_COUNT];
 	struct plugin_settings settings;
 	enum log_level log_level;
+	char *status_group; /* [daemon]: who may look, beside root: a name or a gid; NULL: nobody */
 };
 
 /* rules_default_settings: of plugins, where mountd.conf says nothing. */

@@ -3,22 +3,29 @@
 #define MOUNTD_SERVER_H
 
 /*
- * server: the loop that accepts clients, each in a thread of its own, and ends the daemon: at SIGTERM
- * or SIGINT, or when there has been neither a volume nor a client for a while.
+ * server: the loop that accepts clients and receives what they ask (clients.h), and ends the daemon: at SIGTERM
+ * or SIGINT, when there has been neither a volume nor a client for a while, or when another socket has come to
+ * stand at its socket's path.
  */
 
-#include <stdint.h>
-
+#include "mountd/daemon.h"
 #include "mountd/manager.h"
+#include "mountd/service.h"
 
-#define SERVER_CLIENTS_MAX 256
+struct server_options {
+	struct manager *m;
+	const struct layout *layout;
+	const struct service *service;
+	struct daemon_socket socket; /* listening; closed by server_run() */
+	gid_t status_gid;	     /* who may look, or GID_UNSET */
+	uint64_t idle_ms;	     /* UINT64_MAX: never ends because of idleness */
+	bool log_is_ours;	     /* standard error is daemon_log_open()'s */
+};
 
 /*
- * server_run: returns when the daemon is to end, with every request answered and @listen_fd closed.
- * @idle_ms: UINT64_MAX: never because of idleness
+ * server_run: returns when the daemon is to end, with every request that ran answered.
  * The calling thread must have SIGTERM, SIGINT and SIGCHLD blocked before any thread was made.
  */
-int server_run(struct manager *m, const struct layout *layout, int listen_fd, uint64_t idle_ms,
-	       bool log_is_ours);
+int server_run(const struct server_options *options);
 
 #endif

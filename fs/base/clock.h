@@ -20,4 +20,13 @@ static inline uint64_t clock_now_ms(void)
 	return clock_now_ns() / 1000000;
 }
 
+/* clock_until: that time, @ms milliseconds (less than a century) from now, as pthread_cond_timedwait() and its kin want it. */
+static inline struct timespec clock_until(uint64_t ms)
+{
+	uint64_t at_ns = clock_now_ns() + ms * 1000000;
+
+	return (struct timespec){ .tv_sec = (time_t)(at_ns / 1000000000),
+				  .tv_nsec = (long)(at_ns % 1000000000) };
+}
+
 #endif

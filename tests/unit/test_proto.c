@@ -112,14 +112,32 @@ static void proto_receive_bad_frames_are_refused(void **state)
 	assert_received("\x0d\x00\x00\x00{\"a\":1,\"a\":2}", 17, -EBADMSG);
 }
 
-static void proto_peer_check_own_uid_is_allowed(void **state)
+static void proto_send_within_nobody_reads_times_out(void **state)
 {
 	struct pair pair = pair_open();
+	AUTO_FREE char *text = calloc(1, 1 << 20);
+	json_t *large;
 
 	(void)state;
-	assert_int_equal(proto_peer_check(pair.here), 0);
+	assert_non_null(text);
+	memset(text, 'x', (1 << 20) - 1);
+	large = json_pack("{s:s}", "text", text);
+	assert_int_equal(proto_send_within(pair.here, large, 0), -ETIMEDOUT);
+	assert_int_equal(proto_send_within(pair.here, large, 20), -ETIMEDOUT);
+	json_decref(large);
 	pair_close(&pair);
-	assert_int_equal(proto_peer_check(-1), -EPERM);
+}
+
+static void proto_send_nobody_there_is_told(void **state)
+{
+	struct pair pair = pair_open();
+	json_t *object = json_pack("{s:i}", "n", 1);
+
+	(void)state;
+	cleanup_fd(&pair.there);
+	assert_int_equal(proto_send(pair.here, object), -EPIPE);
+	json_decref(object);
+	pair_close(&pair);
 }
 
 int main(void)
@@ -129,7 +147,8 @@ int main(void)
 		cmocka_unit_test(proto_header_decode_bounds_are_kept),
 		cmocka_unit_test(proto_send_frame_is_received),
 		cmocka_unit_test(proto_receive_bad_frames_are_refused),
-		cmocka_unit_test(proto_peer_check_own_uid_is_allowed),
+		cmocka_unit_test(proto_send_within_nobody_reads_times_out),
+		cmocka_unit_test(proto_send_nobody_there_is_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -61,7 +61,8 @@ static void rules_parse_every_key_is_read(void **state)
 		parsed("# comment\n\n[ctl]\n plugins = emptyDir local\nsources = /srv /mnt/d/\n"
 		       "ownership = virtual none\nformat = no\npolicy = RootOnly\n"
 		       "default-ownership = none\nexclude = *.key a/**\nconverge-rate = 500\n"
-		       "settle = 2s\nconflict = virtual\n; more\n[log]\nlevel = debug\n");
+		       "settle = 2s\nconflict = virtual\n; more\n[log]\nlevel = debug\n"
+		       "[daemon]\nstatus-group = adm\n");
 	const struct front_rules *ctl = &rules->front[FRONT_CTL];
 
 	(void)state;
@@ -78,6 +79,7 @@ static void rules_parse_every_key_is_read(void **state)
 	assert_true(ctl->settle_ms == 2000);
 	assert_string_equal(ctl->conflict, "virtual");
 	assert_int_equal(rules->log_level, LOG_DEBUG);
+	assert_string_equal(rules->status_group, "adm");
 	/* Another front end is as it was. */
 	assert_string_equal(rules->front[FRONT_MOUNT].policy, "Always");
 }
@@ -105,6 +107,11 @@ static void rules_parse_settings_of_plugins(void **state)
 	}
 
 	assert_refused("[plugins]\nfrob = 1\n", "line 2: unknown key");
+	assert_refused("[daemon]\nfrob = 1\n", "line 2: unknown key");
+	assert_refused("[daemon]\nstatus-group =\n", "line 2: a value that is not allowed");
+	assert_refused("[daemon]\nstatus-group = a b\n", "line 2: a value that is not allowed");
+	assert_refused("[daemon]\nstatus-group = a\nstatus-group = b\n", "line 3: a key twice");
+	assert_refused("[daemon]\n[daemon]\n", "line 2: a section twice");
 	assert_refused("[plugins]\ngit-user = root\n", "line 2: a value that is not allowed");
 	assert_refused("[plugins]\ngit-timeout = 0\n", "line 2: a value that is not allowed");
 	assert_refused("[plugins]\ngit-size = -1\n", "line 2: a value that is not allowed");

@@ -46,6 +46,7 @@ bindir ?= $(PREFIX)/bin
 sbindir ?= $(PREFIX)/sbin
 mandir ?= $(PREFIX)/share/man
 docdir ?= $(PREFIX)/share/doc/fsgroupfs
+unitdir ?= $(PREFIX)/lib/systemd/system
 
 VERSION := $(file <VERSION)
 FUSE_MIN := 3.18.3
@@ -242,6 +243,8 @@ INSTALLED := \
 	$(foreach d,README.md LICENSE mountd/PROTOCOL.md mountd/SCHEMA.md plugins/DEVICES.md plugins/PROGRAMS.md,644:$(d):$(docdir)/$(notdir $(d))) \
 	$(foreach m,$(wildcard fs/man/* mountd/man/*),644:$(m):$(mandir)/man$(subst .,,$(suffix $(m)))/$(notdir $(m))) \
 	644:mountd/mountd.conf.example:$(docdir)/examples/mountd.conf \
+	644:mountd/systemd/fsgroup-mountd.socket:$(unitdir)/fsgroup-mountd.socket \
+	644:$(OBJ)/fsgroup-mountd.service:$(unitdir)/fsgroup-mountd.service \
 	755:plugins/examples/loop:$(docdir)/examples/loop
 # Directories that are ours alone, inner ones first.
 OWN_DIRS := $(docdir)/examples $(docdir)
@@ -249,7 +252,11 @@ OWN_DIRS := $(docdir)/examples $(docdir)
 .PHONY: install install-files uninstall
 install: all ## install programs, manual pages and documents under DESTDIR and PREFIX
 	$(Q)+$(again) install-files
-install-files: # what was compiled already
+# Written each time: it says where the daemon is installed.
+$(OBJ)/fsgroup-mountd.service: mountd/systemd/fsgroup-mountd.service.in FORCE
+	$(Q)mkdir -p $(@D)
+	$(Q)sed 's|@sbindir@|$(sbindir)|' $< >$@
+install-files: $(OBJ)/fsgroup-mountd.service # what was compiled already
 	$(Q)DESTDIR='$(DESTDIR)' scripts/install-files $(INSTALLED)
 uninstall: ## remove what install put there, and nothing else
 	$(Q)DESTDIR='$(DESTDIR)' OWN_DIRS='$(OWN_DIRS)' scripts/install-files --remove $(INSTALLED)

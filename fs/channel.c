@@ -55,6 +55,15 @@ int channel_send_pin(int fd, uint32_t slot, int pin)
 	return send_message(fd, &message, pin);
 }
 
+int channel_send_fd(int fd, enum channel_kind kind, int descriptor)
+{
+	struct channel_message message;
+
+	memset(&message, 0, sizeof(message));
+	message.kind = kind;
+	return send_message(fd, &message, descriptor);
+}
+
 int channel_receive_pin(int fd, struct channel_message *ret_message, int *ret_pin)
 {
 	union {

@@ -21,6 +21,7 @@
  *            <─────────────────── PIN          before MOUNTED: what the last server had held
  *   SURVEY ─────────────────────>            does anybody else use the overlay?
  *            <─────────────────── SURVEYED   or REFUSED(text)
+ *            <─────────────────── EXPLAIN(descriptor)  answer what is asked there: explain.h
  *   SWAP(error) ────────────────>            opens are held, none is open: swap if nobody else uses it;
  *                                            error 0: none was opened since SURVEY was sent
  *            <─────────────────── SWAPPED    or REFUSED(text)
@@ -55,6 +56,7 @@ enum channel_kind {
 	CHANNEL_DRAINED,
 	CHANNEL_LEAVE,
 	CHANNEL_GO_ON,
+	CHANNEL_EXPLAIN,
 };
 
 /* server: its exit status after LEAVE. */
@@ -72,6 +74,9 @@ int channel_send(int fd, enum channel_kind kind, int error, const char *text);
 
 /* channel_send_pin: @pin, or with -1 its end. Like channel_send. */
 int channel_send_pin(int fd, uint32_t slot, int pin);
+
+/* channel_send_fd: with a descriptor. Like channel_send. */
+int channel_send_fd(int fd, enum channel_kind kind, int descriptor);
 
 /*
  * channel_receive_pin: like channel_receive; *ret_pin is the descriptor that came with the message, which

@@ -255,6 +255,15 @@ static int handle_upgrade(struct control *c, int i, const char *message)
 	return 1;
 }
 
+/* With a descriptor, on which the server itself answers: the keeper reads no paths. */
+static int handle_explain(struct control *c, int i, const char *message)
+{
+	(void)message;
+	return c->clients[i].received_fd < 0 ?
+		       -EINVAL :
+		       c->actions.explain(c->actions.context, c->clients[i].received_fd);
+}
+
 static int handle_status(struct control *c, int i, const char *message)
 {
 	AUTO_FREE char *text = malloc(KEYVAL_MAX);
@@ -277,6 +286,7 @@ static const struct {
 	{ "rate", handle_rate },       { "converge", handle_converge },
 	{ "handoff", handle_handoff }, { "finished", handle_finished },
 	{ "recover", handle_recover }, { "upgrade", handle_upgrade },
+	{ "explain", handle_explain },
 };
 
 static void answer(struct control *c, int i, const char *message)

@@ -6,7 +6,7 @@
  * control: the keeper's socket for whoever supervises it: mountd, and after its death the next one.
  *
  * SOCK_SEQPACKET, one keyval message a packet (fs/base/keyval.h). Requests: status, watch, pause,
- * resume, rate, converge, handoff, finished, recover, upgrade; the keeper's answers are described at their
+ * resume, rate, converge, handoff, finished, recover, upgrade, explain (with a descriptor: fs/explain.h); the keeper's answers are described at their
  * handlers in control.c. A keeper outlives the program that it was started from, so whoever asks may be newer:
  * CONTROL_PROTOCOL is in each status ("protocol"; keepers without it speak 1), requests and fields are only
  * added, and what a keeper does not know it answers with ENOSYS. A client that does not read loses its connection, never the keeper's time. Single-threaded.
@@ -46,6 +46,7 @@ struct control_actions {
 	 * control_answer(); with an error goes a line of text.
 	 */
 	int (*upgrade)(void *context, int program_fd, uint64_t client, char ret_error[256]);
+	int (*explain)(void *context, int fd); /* @fd: borrowed */
 	void (*facts)(void *context, struct control_facts *ret_facts);
 	void *context;
 };

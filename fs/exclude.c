@@ -11,6 +11,7 @@ struct position {
 	bool any_depth; /* the component is "**" */
 	bool last;
 	bool dirs_only;
+	char *pattern; /* of the last component only: as it was added */
 };
 
 struct exclude {
@@ -28,8 +29,10 @@ void exclude_free(struct exclude *ex)
 {
 	if (!ex)
 		return;
-	for (size_t i = 0; i < ex->count; i++)
+	for (size_t i = 0; i < ex->count; i++) {
 		free(ex->positions[i].glob);
+		free(ex->positions[i].pattern);
+	}
 	free(ex);
 }
 
@@ -67,6 +70,7 @@ static int add_position(struct exclude *ex, const char *text, size_t len, bool d
 		return -ENOMEM;
 	p->any_depth = strcmp(p->glob, "**") == 0;
 	p->last = false;
+	p->pattern = NULL;
 	p->dirs_only = dirs_only;
 	ex->count++;
 	return 0;
@@ -74,6 +78,7 @@ static int add_position(struct exclude *ex, const char *text, size_t len, bool d
 
 int exclude_add(struct exclude *ex, const char *pattern)
 {
+	const char *given = pattern;
 	size_t first = ex->count, len = strlen(pattern);
 	bool dirs_only = len > 1 && pattern[len - 1] == '/';
 	bool anchored;
@@ -100,6 +105,10 @@ int exclude_add(struct exclude *ex, const char *pattern)
 		pattern += part + 1;
 		len -= part + 1;
 	}
+	if (r == 0) {
+		ex->positions[ex->count - 1].pattern = strdup(given);
+		r = ex->positions[ex->count - 1].pattern ? 0 : -ENOMEM;
+	}
 	if (r < 0) {
 		while (ex->count > first)
 			free(ex->positions[--ex->count].glob);
@@ -108,6 +117,23 @@ int exclude_add(struct exclude *ex, const char *pattern)
 	ex->positions[ex->count - 1].last = true;
 	ex->root = close_over(ex, ex->root | 1ULL << first);
 	return 0;
+}
+
+/* Whether the child is excluded by the position that ends a pattern. */
+static bool excludes(const struct position *p, const char *name, bool is_dir)
+{
+	return p->last && (is_dir || !p->dirs_only) &&
+	       (p->any_depth || fnmatch(p->glob, name, 0) == 0);
+}
+
+const char *exclude_pattern(const struct exclude *ex, uint64_t parent, const char *name,
+			    bool is_dir)
+{
+	for (size_t i = 0; !(parent & EXCLUDE_MATCHED) && i < ex->count; i++) {
+		if (parent & 1ULL << i && excludes(&ex->positions[i], name, is_dir))
+			return ex->positions[i].pattern;
+	}
+	return NULL;
 }
 
 uint64_t exclude_child(const struct exclude *ex, uint64_t parent, const char *name, bool is_dir)

@@ -41,4 +41,11 @@ uint64_t exclude_root(const struct exclude *ex);
 /* exclude_child: the set of the child @name of a directory whose set is @parent. */
 uint64_t exclude_child(const struct exclude *ex, uint64_t parent, const char *name, bool is_dir);
 
+/*
+ * exclude_pattern: the pattern that makes exclude_child() add EXCLUDE_MATCHED, as it was added; NULL: none does,
+ * or the parent is excluded already. Borrowed.
+ */
+const char *exclude_pattern(const struct exclude *ex, uint64_t parent, const char *name,
+			    bool is_dir);
+
 #endif

@@ -317,6 +317,19 @@ static int on_upgrade(void *context, int program_fd, uint64_t client, char ret_e
 	return keeper_upgrade_begin(context, program_fd, client, ret_error);
 }
 
+/* A server that does not read its messages is not waited for. */
+static int on_explain(void *context, int fd)
+{
+	const struct keeper *k = context;
+	struct pollfd room = { .fd = k->server.channel_fd, .events = POLLOUT };
+
+	if (k->server.channel_fd < 0 || k->failover.is_refusing)
+		return -ENOTCONN;
+	if (poll(&room, 1, 0) <= 0 || !(room.revents & POLLOUT))
+		return -EBUSY;
+	return channel_send_fd(k->server.channel_fd, CHANNEL_EXPLAIN, fd);
+}
+
 static void on_facts(void *context, struct control_facts *ret_facts)
 {
 	const struct keeper *k = context;
@@ -515,6 +528,7 @@ int keeper_main(const struct overlay_options *options, const char *source, const
 		.finished = on_finished,
 		.recover = on_recover,
 		.upgrade = on_upgrade,
+		.explain = on_explain,
 		.facts = on_facts,
 		.context = &k,
 	};

@@ -184,7 +184,7 @@ bool run_is_over(const struct run *run)
 	return atomic_load(&run->shared->header->run_over) != 0;
 }
 
-static bool was_born_in_run(const struct run *run, int fd)
+bool run_has_birth(const struct run *run, int fd)
 {
 	struct timespec born, now;
 
@@ -202,31 +202,43 @@ static bool has_mark(const struct run *run, int fd)
 	       memcmp(id, run->options->run_id, RUN_ID_LEN) == 0;
 }
 
-bool run_is_pending(struct run *run, const struct node_info *node, int fd, const struct stat *real)
+enum run_reason run_reason(struct run *run, const struct node_info *node, int fd,
+			   const struct stat *real)
 {
 	const struct overlay_options *o = run->options;
 
-	if (o->ownership == OWNERSHIP_NONE || node->exclude & EXCLUDE_MATCHED)
-		return false;
+	if (o->ownership == OWNERSHIP_NONE)
+		return RUN_UNMANAGED;
+	if (node->exclude & EXCLUDE_MATCHED)
+		return RUN_EXCLUDED;
 	if (o->ownership == OWNERSHIP_VIRTUAL)
-		return true;
-	if (run_is_over(run) || node->flags & NODE_SETTLED)
-		return false;
+		return RUN_VIRTUAL;
+	if (run_is_over(run))
+		return RUN_OVER;
+	if (node->flags & NODE_SETTLED)
+		return RUN_SETTLED;
 	if (o->policy == POLICY_ROOT_ONLY && node->id != NODE_ROOT)
-		return false;
+		return RUN_NOT_ROOT;
 	if (present_is_right(&o->rule, real))
-		return false;
+		return RUN_RIGHT;
 	if (run->resumed && run->is_durable) {
 		bool marked = has_mark(run, fd);
 
-		if (marked || was_born_in_run(run, fd)) {
+		if (marked || run_has_birth(run, fd)) {
 			/* Without memory for a slot the next look asks the file again. */
 			node_settle(run->nodes, fd, real,
 				    NODE_SETTLED | (marked ? NODE_MARKED : 0));
-			return false;
+			return marked ? RUN_MARKED : RUN_BORN;
 		}
 	}
-	return true;
+	return RUN_PENDING;
+}
+
+bool run_is_pending(struct run *run, const struct node_info *node, int fd, const struct stat *real)
+{
+	enum run_reason reason = run_reason(run, node, fd, real);
+
+	return reason == RUN_PENDING || reason == RUN_VIRTUAL;
 }
 
 void run_show(struct run *run, const struct node_info *node, int fd, struct stat *io_st)

@@ -62,6 +62,27 @@ int run_start(struct run *ret_run, const struct overlay_options *options, struct
 /* run_is_over: everything is shown as it is on disk, for ever. */
 bool run_is_over(const struct run *run);
 
+/* Why a file is shown as it is: as the run wants it for the first two, else as it is on disk. */
+enum run_reason {
+	RUN_PENDING,   /* the walk has not come to it, or could not change it */
+	RUN_VIRTUAL,   /* shown so for ever */
+	RUN_UNMANAGED, /* ownership=none */
+	RUN_EXCLUDED,
+	RUN_OVER,
+	RUN_SETTLED,  /* made or changed by a user in this run, as the node table remembers */
+	RUN_NOT_ROOT, /* policy RootOnly */
+	RUN_RIGHT,    /* is already as the run wants it */
+	RUN_MARKED,   /* carries this run's mark: changed by a user */
+	RUN_BORN,     /* its birth time lies in the run: made by a user */
+};
+
+/* run_reason: the one decision; arguments as for run_is_pending(). */
+enum run_reason run_reason(struct run *run, const struct node_info *node, int fd,
+			   const struct stat *real);
+
+/* run_has_birth: whether the file was made in this run, as far as its birth time says. */
+bool run_has_birth(const struct run *run, int fd);
+
 /*
  * run_is_pending: whether the inode @fd, whose node is @node, is to be shown by present() instead of as
  * it is. May note in the table what it learnt from birth time or mark.

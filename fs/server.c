@@ -16,6 +16,7 @@
 #include "fs/base/log.h"
 #include "fs/base/version.h"
 #include "fs/channel.h"
+#include "fs/explain.h"
 #include "fs/overlay.h"
 #include "fs/pace.h"
 #include "fs/retry.h"
@@ -36,6 +37,7 @@ enum { DRAIN_MS = 50, DRAIN_REST_MS = 25, DRAIN_TRIES = 40 };
 
 struct server {
 	struct overlay ov;
+	struct explainer explainer;
 	struct retry retry; /* of a walk that left failures */
 	uint64_t walk_began_ns;
 	atomic_bool walk_finished; /* set by the walker, taken by the main thread */
@@ -332,6 +334,8 @@ static void handle_message(struct server *s, const struct channel_message *messa
 		break;
 	case CHANNEL_GO_ON: /* we have gone on already */
 		break;
+	case CHANNEL_EXPLAIN:
+		break; /* without its descriptor: whoever asked will ask again */
 	default:
 		log_line(LOG_WARNING, "channel", "unexpected message %u (ignoring)", message->kind);
 	}
@@ -446,6 +450,7 @@ static int prepare(struct server *s, const struct overlay_options *options,
 	ov->channel_fd = fds->channel;
 	ov->is_exclusive = exclusive;
 	ov->entry_timeout = ov->attr_timeout = exclusive ? TIMEOUT_EXCLUSIVE : TIMEOUT_SHARED;
+	explainer_init(&s->explainer, ov);
 	prctl(PR_SET_NAME, "fsgroupfs-srv");
 	signal(SIGIO, SIG_IGN);		       /* tree_has_no_writer() */
 	prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0); /* the keeper's own thrift */
@@ -624,8 +629,13 @@ static bool serve(struct server *s)
 				try_handoff(s);
 		}
 		if (fds[1].revents) {
-			if (channel_receive(s->ov.channel_fd, &message) > 0) {
-				handle_message(s, &message);
+			AUTO_FD int sent_fd = -1;
+
+			if (channel_receive_pin(s->ov.channel_fd, &message, &sent_fd) > 0) {
+				if (message.kind == CHANNEL_EXPLAIN && sent_fd >= 0)
+					explainer_answer(&s->explainer, take_fd(&sent_fd));
+				else
+					handle_message(s, &message);
 			} else {
 				log_line(LOG_WARNING, "serve", "the keeper is gone; serving on");
 				fds[1].fd = -1;
@@ -670,6 +680,7 @@ int server_main(const struct overlay_options *options, const struct server_fds *
 	channel_send(fds->channel, CHANNEL_READY, 0, NULL);
 	if (serve(s))
 		return CHANNEL_EXIT_DRAINED;
+	explainer_wait(&s->explainer);
 	converge_stop(s->ov.converger);
 	session_close(&s->ov);
 	converge_free(s->ov.converger);

@@ -13,6 +13,7 @@
 #include "fs/base/log.h"
 #include "mountd/ctl_call.h"
 #include "mountd/ctl_complete.h"
+#include "mountd/ctl_explain.h"
 #include "mountd/ctl_help.h"
 #include "mountd/ctl_install.h"
 #include "mountd/ctl_mount.h"
@@ -55,7 +56,7 @@ static const struct {
 	{ "unstage", ctl_unstage },
 	{ "refresh", ctl_refresh },
 	{ "update", ctl_update },
-	{ "explain", NULL },
+	{ "explain", ctl_explain },
 	{ "doctor", NULL },
 	{ "config", NULL },
 	{ "metrics", NULL },

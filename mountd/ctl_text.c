@@ -50,7 +50,7 @@ static size_t columns_of(uint32_t character)
 	int width;
 
 	if (character < 0x80)
-		return character >= 0x20 && character != 0x7f && character != '\\';
+		return character >= 0x20 && character != 0x7f;
 	if (!is_utf8_locale())
 		return 0;
 	width = wcwidth((wchar_t)character);
@@ -94,8 +94,7 @@ size_t text_width(const char *shown)
 		uint32_t character = 0;
 		size_t len = decode(at, &character);
 
-		/* The backslash is that of an escape. */
-		width += character == '\\' ? 1 : columns_of(character);
+		width += columns_of(character);
 		at += len ? len : 1;
 	}
 	return width;
@@ -112,7 +111,7 @@ void text_fit(char *io_shown, size_t width)
 	while (*at) {
 		uint32_t character = 0;
 		size_t len = decode(at, &character);
-		size_t columns = character == '\\' ? 1 : columns_of(character);
+		size_t columns = columns_of(character);
 
 		if (used + columns + dots > width)
 			break;

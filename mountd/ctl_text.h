@@ -14,7 +14,7 @@
 
 /*
  * text_show: @bytes made fit for a terminal: control characters, what is not valid UTF-8, what has no width or turns
- * the direction of writing, and the backslash become \xNN, byte by byte; spaces and the rest stay. Outside a UTF-8
+ * the direction of writing become \xNN, byte by byte; the rest stays, and so do escapes that are there already. Outside a UTF-8
  * locale that holds for all that is not ASCII. A result that does not fit @size ends in "...".
  * Returns @ret_text.
  */

@@ -30,4 +30,16 @@ char *holders_of_node(dev_t rdev, char *ret_text, size_t size);
 /* holders_list: [{"mntns", "pids"}] of those that use files on @dev; NULL: no memory. */
 json_t *holders_list(dev_t dev);
 
+/*
+ * holders_detail: those that keep what is on @dev, one each: {"pid", "program", "mntns", "uses"}, uses being of "file",
+ * "directory", "mapping", "cwd", "root", "program", at most @limit; NULL: no memory.
+ */
+json_t *holders_detail(dev_t dev, size_t limit);
+
+/*
+ * holders_copies: the mount namespaces but our own in which the file system @dev is mounted, one each:
+ * {"mntns", "pid", "program", "path"}: a process in it, and where; NULL: no memory.
+ */
+json_t *holders_copies(dev_t dev);
+
 #endif

@@ -138,6 +138,13 @@ enum proto_exit manager_refresh(struct manager *m, enum front_end front, const c
 /* manager_status: one volume's status object, or with @volume NULL an array of all. */
 enum proto_exit manager_status(struct manager *m, const char *volume, struct answer *answer);
 
+/*
+ * manager_explain: why the file at @path (absolute) is shown as it is, or of a target why its volume is not native:
+ * the object of PROTOCOL.md. Neither the target nor what is below it is looked at by this process, and an answer
+ * takes two seconds at most, whatever has been stopped. Exit 4: the path leads into no volume.
+ */
+enum proto_exit manager_explain(struct manager *m, const char *path, struct answer *answer);
+
 /* manager_recover: another try to serve the volume, whose overlay has given its servers up. */
 enum proto_exit manager_recover(struct manager *m, const char *volume, struct answer *answer);
 

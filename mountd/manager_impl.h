@@ -112,6 +112,12 @@ int volume_find(struct manager *m, const char *volume, struct volume_record **re
  */
 int volume_find_locked(struct manager *m, const char *volume, struct volume_record **ret_vol);
 
+/*
+ * volume_correct_native: where a native mount has gone the record @vol is made what the next daemon would find; that on
+ * disk is corrected by the next call that works on the volume.
+ */
+void volume_correct_native(struct manager *m, struct volume_record *vol);
+
 /* Answers: exit 4 for -ENOENT, else the store's error; and that the volume is not at its target, with its reason. */
 enum proto_exit volume_not_found(struct answer *answer, int error);
 enum proto_exit volume_not_live(const struct volume_record *vol, struct answer *answer);

@@ -24,7 +24,6 @@ static int socket_name(const char *volume_id, char *ret_name, size_t size)
 
 int control_connect(const struct control_dir *dir, const char *volume_id, int *ret_fd)
 {
-	struct timeval timeout = { .tv_sec = OVERLAY_REQUEST_MS / 1000 };
 	struct sockaddr_un address;
 	char name[VOLUME_ID_MAX + 8];
 	AUTO_FD int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
@@ -34,8 +33,7 @@ int control_connect(const struct control_dir *dir, const char *volume_id, int *r
 		return -errno;
 	if (socket_name(volume_id, name, sizeof(name)) < 0)
 		return -ENAMETOOLONG;
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
+	control_limit(fd, OVERLAY_REQUEST_MS);
 	len = path_socket_address(dir->fd, dir->path, name, &address);
 	if (connect(fd, (struct sockaddr *)&address, len) < 0)
 		return -errno;
@@ -58,6 +56,38 @@ int control_send(int fd, const char *verb, const char *key, const char *value)
 	if (send(fd, text, w.len, MSG_NOSIGNAL) < 0)
 		return errno == EAGAIN ? -ETIMEDOUT : -errno;
 	return 0;
+}
+
+int control_send_fd(int fd, const char *verb, int descriptor)
+{
+	union {
+		struct cmsghdr head;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} rights = { 0 };
+	char text[64];
+	int n = snprintf(text, sizeof(text), "%s\n", verb);
+	struct iovec part = { text, (size_t)n };
+	struct msghdr packet = { .msg_iov = &part,
+				 .msg_iovlen = 1,
+				 .msg_control = &rights,
+				 .msg_controllen = sizeof(rights) };
+
+	rights.head.cmsg_level = SOL_SOCKET;
+	rights.head.cmsg_type = SCM_RIGHTS;
+	rights.head.cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(&rights.head), &descriptor, sizeof(descriptor));
+	if (sendmsg(fd, &packet, MSG_NOSIGNAL) < 0)
+		return errno == EAGAIN ? -ETIMEDOUT : -errno;
+	return 0;
+}
+
+void control_limit(int fd, uint64_t ms)
+{
+	struct timeval timeout = { .tv_sec = (time_t)(ms / 1000),
+				   .tv_usec = (suseconds_t)(ms % 1000 * 1000) };
+
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &timeout, sizeof(timeout));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
 }
 
 int control_receive(int fd, char *ret_text)

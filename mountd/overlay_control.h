@@ -8,6 +8,8 @@
  * Knows sockets and packets; not what a status means. Called by overlays only. No state, any thread.
  */
 
+#include <stdint.h>
+
 /* The directory of the sockets, <volume id>.sock each. */
 struct control_dir {
 	int fd;
@@ -22,6 +24,12 @@ int control_connect(const struct control_dir *dir, const char *volume_id, int *r
 
 /* control_send: @key and @value may be NULL. -EPIPE, -ETIMEDOUT, -EMSGSIZE, -ENOMEM. */
 int control_send(int fd, const char *verb, const char *key, const char *value);
+
+/* control_send_fd: a verb with a descriptor, which stays the caller's. As control_send(). */
+int control_send_fd(int fd, const char *verb, int descriptor);
+
+/* control_limit: sends and receives on @fd end after so long from now on. */
+void control_limit(int fd, uint64_t ms);
 
 /* control_receive: one packet into KEYVAL_MAX + 1 bytes, NUL-terminated. -EPIPE (the end), -ETIMEDOUT. */
 int control_receive(int fd, char *ret_text);

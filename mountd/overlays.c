@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <time.h>
 
+#include "fs/base/clock.h"
 #include "fs/base/keyval.h"
 #include "fs/base/clock.h"
 #include "fs/base/log.h"
@@ -21,6 +22,8 @@
 
 #define GROUP_PREFIX "fsgroupfs-keeper-"
 #define GROUP_ENDED_MS 1000 /* the end of a keeper's processes, before its group goes */
+
+#define EXPLAIN_TRIES 5
 
 struct overlay {
 	struct overlays *owner;
@@ -629,12 +632,10 @@ bool overlay_wait_gone(struct overlay *o, uint64_t timeout_ms)
 	return gone;
 }
 
-/* A name under which the overlay's socket is to be found: that of any volume attached to it. */
-static int ask(struct overlay *o, const char *verb, const char *key, const char *value,
-	       char *ret_text)
+/* By the name under which the overlay's socket is to be found: that of any volume attached to it. */
+static int connect_keeper(struct overlay *o, int *ret_fd)
 {
 	char id[VOLUME_ID_MAX + 1] = "";
-	AUTO_FD int fd = -1;
 	int r;
 
 	pthread_mutex_lock(&o->lock);
@@ -643,9 +644,16 @@ static int ask(struct overlay *o, const char *verb, const char *key, const char 
 	pthread_mutex_unlock(&o->lock);
 	if (!id[0] || overlay_is_gone(o))
 		return -EPIPE;
-	r = control_connect(&o->owner->dir, id, &fd);
-	if (r == -ECONNREFUSED || r == -ENOENT)
-		return -EPIPE;
+	r = control_connect(&o->owner->dir, id, ret_fd);
+	return r == -ECONNREFUSED || r == -ENOENT ? -EPIPE : r;
+}
+
+static int ask(struct overlay *o, const char *verb, const char *key, const char *value,
+	       char *ret_text)
+{
+	AUTO_FD int fd = -1;
+	int r = connect_keeper(o, &fd);
+
 	if (r == 0)
 		r = control_send(fd, verb, key, value);
 	if (r == 0)
@@ -670,6 +678,51 @@ int overlay_request(struct overlay *o, const char *verb, const char *key, const 
 		snprintf(ret_error, OVERLAY_ERROR_MAX, "%s",
 			 r == -EPIPE ? "the overlay has ended" : strerror(-r));
 	return r;
+}
+
+/* One try. -EAGAIN: the server has let the question go. */
+static int explain(struct overlay *o, const char *path, uint64_t timeout_ms, char *ret_text)
+{
+	AUTO_FD int keeper_fd = -1, own_fd = -1, given_fd = -1;
+	uint64_t start = clock_now_ms(), spent;
+	int pair[2], r = connect_keeper(o, &keeper_fd);
+
+	if (r < 0)
+		return r;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	own_fd = pair[0];
+	given_fd = pair[1];
+	control_limit(keeper_fd, timeout_ms);
+	if (send(own_fd, path, strlen(path), MSG_NOSIGNAL) < 0)
+		return -errno;
+	r = control_send_fd(keeper_fd, "explain", given_fd);
+	cleanup_fd(&given_fd);
+	if (r == 0)
+		r = control_receive(keeper_fd, ret_text);
+	if (r == 0)
+		r = control_error(ret_text, NULL);
+	spent = clock_now_ms() - start;
+	if (r == 0 && spent >= timeout_ms)
+		r = -ETIMEDOUT;
+	if (r < 0)
+		return r;
+	control_limit(own_fd, timeout_ms - spent);
+	r = control_receive(own_fd, ret_text);
+	return r == -EPIPE ? -EAGAIN : r;
+}
+
+int overlay_explain(struct overlay *o, const char *path, uint64_t timeout_ms, char *ret_text)
+{
+	uint64_t start = clock_now_ms(), spent = 0;
+	int r = -EAGAIN;
+
+	/* In the middle of a hand-off a question is dropped, not put off. */
+	for (int i = 0; r == -EAGAIN && i < EXPLAIN_TRIES && spent < timeout_ms; i++) {
+		r = explain(o, path, timeout_ms - spent, ret_text);
+		spent = clock_now_ms() - start;
+	}
+	return r == -EAGAIN ? -ETIMEDOUT : r;
 }
 
 int overlay_refresh(struct overlay *o, struct overlay_status *ret_status)

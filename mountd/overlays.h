@@ -118,6 +118,13 @@ bool overlay_wait_gone(struct overlay *overlay, uint64_t timeout_ms);
 int overlay_request(struct overlay *overlay, const char *verb, const char *key, const char *value,
 		    char *ret_error);
 
+/*
+ * overlay_explain: what the server says of the file at @path, relative to the volume (fs/explain.h), within
+ * @timeout_ms. The text is a message of fs/base/keyval.h in *ret_text (KEYVAL_MAX + 1 bytes).
+ * Returns 0, -EPIPE (gone), -ETIMEDOUT (the server or the keeper does not answer), -ENOTCONN (no server), -EMSGSIZE, ...
+ */
+int overlay_explain(struct overlay *overlay, const char *path, uint64_t timeout_ms, char *ret_text);
+
 /* overlay_refresh: asks for the status now, follows it, and returns it: before an unmount, say. */
 int overlay_refresh(struct overlay *overlay, struct overlay_status *ret_status);
 

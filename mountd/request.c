@@ -404,6 +404,18 @@ static enum proto_exit handle_store(struct request *q)
 	return answer_fail(&q->answer, EXIT_USAGE, "check, dump, or restore with a dump");
 }
 
+static enum proto_exit handle_explain(struct request *q)
+{
+	const char *path = NULL;
+	json_error_t error;
+
+	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s:s}", "path", &path) < 0)
+		return usage(q, &error);
+	if (path[0] != '/')
+		return answer_fail(&q->answer, EXIT_USAGE, "the path is not absolute");
+	return manager_explain(q->m, path, &q->answer);
+}
+
 static enum proto_exit handle_ping(struct request *q)
 {
 	q->answer.result = json_pack("{s:i, s:i}", "pid", (int)getpid(), "version", PROTO_VERSION);
@@ -446,6 +458,7 @@ static const struct command {
 	{ "unstage", handle_unstage },
 	{ "reconstruct", handle_reconstruct },
 	{ "store", handle_store },
+	{ "explain", handle_explain },
 	/* clang-format on */
 };
 

@@ -37,7 +37,7 @@ enum proto_exit volume_not_found(struct answer *answer, int error)
  * That a native mount has gone is heard of a moment later only (mount_watch.h), and not at all where a request works
  * on the volume: it is shown as gone at once.
  */
-static void correct_native(struct manager *m, struct volume_record *vol)
+void volume_correct_native(struct manager *m, struct volume_record *vol)
 {
 	AUTO(target) *target = NULL;
 	AUTO_FREE char *reason = NULL;
@@ -64,7 +64,7 @@ static int look(struct manager *m, const char *volume, struct volume_record **re
 	int r = volume_find(m, volume, ret_vol);
 
 	if (r == 0)
-		correct_native(m, *ret_vol);
+		volume_correct_native(m, *ret_vol);
 	return r;
 }
 
@@ -244,7 +244,7 @@ enum proto_exit manager_status(struct manager *m, const char *volume, struct ans
 		return store_failed(answer, r);
 	answer->result = json_array();
 	for (int i = 0; i < r; i++) {
-		correct_native(m, list[i]);
+		volume_correct_native(m, list[i]);
 		json_array_append_new(answer->result, status_json(m, list[i], false));
 	}
 	store_volume_list_free(list, (size_t)r);

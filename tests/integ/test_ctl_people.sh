@@ -129,6 +129,9 @@ answers refresh . refresh secret --objects "$scratch/objects"
 answers update . update wide --converge-rate 1000
 answers status . status wide
 answers list '.[0]' list
+answers explain . explain "$wide"
+answers 'explain`: `.entry' .entry explain "$wide/d0"
+answers 'explain`: `.obstacles' '.obstacles[0]' explain "$wide"
 answers wait . wait "$scratch/pod" --for presented
 for command in pause resume converge recover; do
 	answers "$command" . "$command" wide
@@ -151,7 +154,7 @@ exec 9>"$wide/held"
 drain() { ctl unmount --all --json >"$scratch/drain"; }
 check_fails 'unmount --all with an open file' drain
 check 'a line for what stays, with who holds it' \
-	grep -q "unmount wide: $scratch/日本語: the target is busy: held by process $$ " "$scratch/stderr"
+	grep -q "unmount wide: $scratch/日本語: the target is busy: held by process.* $$ (\|the target is busy: held by process $$ " "$scratch/stderr"
 check 'goes on after it' same '[]' "$(ctl list --json | jq -c 'map(select(.id != "wide"))')"
 check_same 'each is reported' 'hostile plain secret wide' \
 	"$(jq -r 'map(select(.volume != "pod") | .volume) | sort | join(" ")' "$scratch/drain")"

@@ -216,6 +216,63 @@ static void exclude_child_no_patterns_matches_nothing(void **state)
 	exclude_free(NULL);
 }
 
+static void exclude_pattern_is_the_one_that_matches(void **state)
+{
+	struct exclude *ex = exclude_new();
+	uint64_t root, data;
+
+	(void)state;
+	assert_non_null(ex);
+	assert_int_equal(exclude_add(ex, "*.key"), 0);
+	assert_int_equal(exclude_add(ex, "data/private/"), 0);
+	assert_int_equal(exclude_add(ex, "data/**"), 0);
+	root = exclude_root(ex);
+	assert_string_equal(exclude_pattern(ex, root, "a.key", false), "*.key");
+	assert_null(exclude_pattern(ex, root, "data", true));
+	data = exclude_child(ex, root, "data", true);
+	assert_string_equal(exclude_pattern(ex, data, "private", true), "data/private/");
+	assert_string_equal(exclude_pattern(ex, data, "private", false), "data/**");
+	assert_string_equal(exclude_pattern(ex, data, "b.key", false), "*.key");
+	/* What lies below is excluded already. */
+	assert_null(exclude_pattern(ex, exclude_child(ex, data, "private", true), "b.key", false));
+	exclude_free(ex);
+}
+
+/* It names a pattern exactly where exclude_child() comes to exclude. */
+static void exclude_pattern_agrees_with_child(void **state)
+{
+	static const char *const names[] = { "a", "b.key", "data", "private", "x" };
+	struct exclude *ex = exclude_new();
+	uint64_t sets[3];
+
+	(void)state;
+	assert_non_null(ex);
+	assert_int_equal(exclude_add(ex, "**/private/x"), 0);
+	assert_int_equal(exclude_add(ex, "data/*"), 0);
+	assert_int_equal(exclude_add(ex, "*.key"), 0);
+	assert_int_equal(exclude_add(ex, "a/"), 0);
+	sets[0] = exclude_root(ex);
+	for (size_t i = 0; i < ARRAY_SIZE(names) * ARRAY_SIZE(names) * ARRAY_SIZE(names); i++) {
+		size_t at = i;
+
+		for (int depth = 0; depth < 3; depth++, at /= ARRAY_SIZE(names)) {
+			const char *name = names[at % ARRAY_SIZE(names)];
+
+			for (int is_dir = 0; is_dir < 2; is_dir++) {
+				uint64_t child = exclude_child(ex, sets[depth], name, is_dir);
+				bool comes =
+					child & EXCLUDE_MATCHED && !(sets[depth] & EXCLUDE_MATCHED);
+
+				assert_int_equal(comes, exclude_pattern(ex, sets[depth], name,
+									is_dir) != NULL);
+			}
+			if (depth < 2)
+				sets[depth + 1] = exclude_child(ex, sets[depth], name, true);
+		}
+	}
+	exclude_free(ex);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -228,6 +285,8 @@ int main(void)
 		cmocka_unit_test(exclude_child_below_matched_stays_matched),
 		cmocka_unit_test(exclude_child_patterns_do_not_mix),
 		cmocka_unit_test(exclude_child_no_patterns_matches_nothing),
+		cmocka_unit_test(exclude_pattern_is_the_one_that_matches),
+		cmocka_unit_test(exclude_pattern_agrees_with_child),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -36,7 +36,8 @@ static int open_beneath(const char *prefix, const char *rest, int *ret_fd)
 		.flags = O_PATH | O_CLOEXEC,
 		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
 	};
-	AUTO_FD int prefix_fd = open(prefix, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	/* A prefix may also be the one thing that is allowed, such as a device. */
+	AUTO_FD int prefix_fd = open(prefix, O_PATH | O_CLOEXEC | (*rest ? O_DIRECTORY : 0));
 	int fd;
 
 	if (prefix_fd < 0)

@@ -94,7 +94,9 @@ struct mount_request {
 	const char *policy, *ownership, *conflict, *coherence, *volume_id;
 	json_t *excludes; /* array of strings, or NULL */
 	json_t *objects; /* what the call brought (plugins/objects.h), unchecked, or NULL; payload */
-	const char *pod; /* "NS/NAME": which of the Pods in it, or NULL */
+	const char
+		*objects_path; /* in their place: where the rules let them be read from, or NULL */
+	const char *pod;       /* "NS/NAME": which of the Pods in it, or NULL */
 	bool keep_private, read_only, persist;
 	bool handoff, handoff_in_namespaces;
 	bool has_rate, has_settle;
@@ -119,9 +121,9 @@ enum proto_exit manager_unmount_all(struct manager *m, bool lazy,
 /* A device to be staged; texts are borrowed; NULL: not said. */
 struct stage_request {
 	enum front_end front;
-	const char *spec, *device;
-	const char *fs_type, *mount_options, *staging, *volume_id;
-	bool format;
+	const char *plugin, *source, *spec;
+	const char *device, *fs_type, *mount_options, *staging, *volume_id;
+	bool format, read_only;
 };
 
 /* manager_stage: result {"id", "state", "stagingPath"}. Blocks for e2fsck and mkfs. */

@@ -99,15 +99,15 @@ static enum proto_exit handle_mount(struct request *q)
 
 	if (json_unpack_ex(
 		    q->args, &error, JSON_STRICT,
-		    "{s:s, s?s, s?s, s?s, s?I, s?s, s?s, s?o, s?b, s?b, s?I, s?b, s?I, s?s, s?s, s?b, s?s, s?s, s?o, s?s, s?s, s?b}",
+		    "{s:s, s?s, s?s, s?s, s?I, s?s, s?s, s?o, s?b, s?b, s?I, s?b, s?I, s?s, s?s, s?b, s?s, s?s, s?o, s?s, s?s, s?s, s?b}",
 		    "target", &mount.target, "plugin", &mount.plugin, "source", &mount.source,
 		    "spec", &mount.spec, "fsGroup", &gid, "policy", &mount.policy, "ownership",
 		    &mount.ownership, "excludes", &mount.excludes, "keepPrivate", &keep_private,
 		    "readOnly", &read_only, "convergeRate", &rate, "handoff", &handoff, "settleMs",
 		    &settle, "conflict", &mount.conflict, "coherence", &mount.coherence, "persist",
 		    &persist, "volumeId", &mount.volume_id, "frontEnd", &front, "objects",
-		    &mount.objects, "pod", &mount.pod, "staged", &mount.staged,
-		    "handoffInNamespaces", &in_namespaces) < 0)
+		    &mount.objects, "objectsPath", &mount.objects_path, "pod", &mount.pod, "staged",
+		    &mount.staged, "handoffInNamespaces", &in_namespaces) < 0)
 		return usage(q, &error);
 	if (!take_front_end(q, front, &mount.front))
 		return q->answer.exit;
@@ -223,16 +223,20 @@ static enum proto_exit handle_stage(struct request *q)
 	struct stage_request stage = { .front = q->front };
 	const char *front = NULL;
 	json_error_t error;
-	int format = 0;
+	int format = 0, read_only = 0;
 
-	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s:s, s:s, s?s, s?s, s?s, s?s, s?b, s?s}",
-			   "spec", &stage.spec, "device", &stage.device, "fsType", &stage.fs_type,
-			   "mountOptions", &stage.mount_options, "staging", &stage.staging,
-			   "volumeId", &stage.volume_id, "format", &format, "frontEnd", &front) < 0)
+	if (json_unpack_ex(q->args, &error, JSON_STRICT,
+			   "{s?s, s?s, s?s, s:s, s?s, s?s, s?s, s?s, s?b, s?b, s?s}", "spec",
+			   &stage.spec, "plugin", &stage.plugin, "source", &stage.source, "device",
+			   &stage.device, "fsType", &stage.fs_type, "mountOptions",
+			   &stage.mount_options, "staging", &stage.staging, "volumeId",
+			   &stage.volume_id, "format", &format, "readOnly", &read_only, "frontEnd",
+			   &front) < 0)
 		return usage(q, &error);
 	if (!take_front_end(q, front, &stage.front))
 		return q->answer.exit;
 	stage.format = format;
+	stage.read_only = read_only;
 	return manager_stage(q->m, &stage, &q->answer);
 }
 

@@ -93,15 +93,25 @@ static int set_plugins(struct front_rules *front, const char *value)
 	return set_words(&front->plugins, value);
 }
 
-static int set_sources(struct front_rules *front, const char *value)
+static int set_paths(char ***io_words, const char *value)
 {
-	int r = set_words(&front->sources, value);
+	int r = set_words(io_words, value);
 
-	for (size_t i = 0; r == 0 && front->sources[i]; i++) {
-		if (front->sources[i][0] != '/')
+	for (size_t i = 0; r == 0 && (*io_words)[i]; i++) {
+		if ((*io_words)[i][0] != '/')
 			r = -EINVAL;
 	}
 	return r;
+}
+
+static int set_sources(struct front_rules *front, const char *value)
+{
+	return set_paths(&front->sources, value);
+}
+
+static int set_objects(struct front_rules *front, const char *value)
+{
+	return set_paths(&front->objects, value);
 }
 
 static int set_ownership(struct front_rules *front, const char *value)
@@ -162,6 +172,7 @@ static const struct {
 	{ "policy", set_policy },	{ "default-ownership", set_default_ownership },
 	{ "exclude", set_exclude },	{ "converge-rate", set_converge_rate },
 	{ "settle", set_settle },	{ "conflict", set_conflict },
+	{ "objects", set_objects },
 };
 
 /* ---- [plugins] ---- */
@@ -502,6 +513,7 @@ void rules_free(struct rules *rules)
 
 		words_free(front->plugins);
 		words_free(front->sources);
+		words_free(front->objects);
 		words_free(front->ownership);
 		words_free(front->exclude);
 		free(front->policy);
@@ -521,18 +533,17 @@ bool rules_ownership_is_allowed(const struct front_rules *front, const char *own
 	return !front->ownership || is_listed(ownership, (const char *const *)front->ownership);
 }
 
-const char *rules_source_prefix(const struct front_rules *front, const char *path,
-				const char **ret_rest)
+static const char *longest_prefix(char *const *prefixes, const char *path, const char **ret_rest)
 {
 	const char *best = NULL;
 	size_t best_len = 0;
 
-	if (!front->sources) {
+	if (!prefixes) {
 		*ret_rest = path;
 		return "";
 	}
-	for (size_t i = 0; front->sources[i]; i++) {
-		const char *prefix = front->sources[i];
+	for (size_t i = 0; prefixes[i]; i++) {
+		const char *prefix = prefixes[i];
 		size_t len = strlen(prefix);
 
 		while (len > 1 && prefix[len - 1] == '/')
@@ -551,4 +562,16 @@ const char *rules_source_prefix(const struct front_rules *front, const char *pat
 		*ret_rest += strspn(*ret_rest, "/");
 	}
 	return best;
+}
+
+const char *rules_source_prefix(const struct front_rules *front, const char *path,
+				const char **ret_rest)
+{
+	return longest_prefix(front->sources, path, ret_rest);
+}
+
+const char *rules_objects_prefix(const struct front_rules *front, const char *path,
+				 const char **ret_rest)
+{
+	return longest_prefix(front->objects ? front->objects : front->sources, path, ret_rest);
 }

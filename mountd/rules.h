@@ -27,7 +27,7 @@ int rules_front_end_from_name(const char *name, enum front_end *ret_front);
 
 struct front_rules {
 	/* NULL-terminated lists of words; NULL: not restricted. */
-	char **plugins, **sources, **ownership;
+	char **plugins, **sources, **objects, **ownership;
 	bool format;
 	/* Assumed where the request says nothing. */
 	char *policy;		 /* "Always" | "OnRootMismatch" | "RootOnly" */
@@ -78,5 +78,9 @@ bool rules_ownership_is_allowed(const struct front_rules *front, const char *own
  */
 const char *rules_source_prefix(const struct front_rules *front, const char *path,
 				const char **ret_rest);
+
+/* rules_objects_prefix: the same for files of Kubernetes objects: `objects`, or without that rule `sources`. */
+const char *rules_objects_prefix(const struct front_rules *front, const char *path,
+				 const char **ret_rest);
 
 #endif

@@ -23,6 +23,7 @@ static void mounting_free(struct mounting *x)
 	spec_free(x->spec);
 	json_decref(x->objects);
 	free(x->pod_namespace);
+	free(x->staged);
 	target_free(x->target);
 	volume_record_free(x->vol);
 	free(x);

@@ -2,10 +2,13 @@
 #include "mountd/setup_check.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "fs/base/log.h"
 #include "fs/base/gid_map.h"
+#include "mountd/host.h"
+#include "mountd/object_file.h"
 #include "mountd/object_list.h"
 
 static bool is_one_of(const char *text, const char *a, const char *b, const char *c)
@@ -54,6 +57,9 @@ static enum proto_exit check_rules(struct mounting *x)
 	if (x->request->front == FRONT_FLEXVOLUME && strcmp(x->spec->plugin, "flexVolume") == 0)
 		return answer_fail(x->answer, EXIT_FAILED,
 				   "plugin flexVolume is not allowed inside FlexVolume");
+	/* They go to mount(2) as they are: "errors=panic" is one. */
+	if (x->request->front == FRONT_FLEXVOLUME && x->spec->mount_options)
+		return answer_fail(x->answer, EXIT_FAILED, "mountOptions are not taken here");
 	if (x->request->fs_group != GID_UNSET && !rules_ownership_is_allowed(x->front, ownership))
 		return answer_fail(
 			x->answer, EXIT_FAILED,
@@ -139,8 +145,56 @@ struct building source_building(struct manager *m, const struct front_rules *fro
 /* A consumer is known by its device, not by what the device is made from. */
 static char *identity_of(const struct mounting *x, const struct volume_builder *b)
 {
-	return x->request->staged ? store_device_consumer(x->request->staged) :
-				    x->plugin->identity(b);
+	return x->staged ? store_device_consumer(x->staged) : x->plugin->identity(b);
+}
+
+/* Whether the front end may use the device that was staged: perhaps another one staged it. */
+static bool device_is_allowed(const struct mounting *x, const char *id)
+{
+	AUTO(device_record) *device = NULL;
+	const char *path, *rest;
+	json_t *arguments;
+	bool allowed;
+
+	if (!x->front->sources)
+		return true;
+	if (store_device_by_id(x->m->store, id, &device) < 0)
+		return false;
+	arguments = json_loads(device->arguments, 0, NULL);
+	path = json_string_value(json_object_get(arguments, "device"));
+	allowed = path && rules_source_prefix(x->front, path, &rest);
+	json_decref(arguments);
+	return allowed;
+}
+
+/*
+ * A source that has to be staged is what the device was staged for: found by it where the caller has no id, as
+ * kubelet has none. The device's record has no target.
+ */
+static int find_staged(struct mounting *x, struct volume_builder *b)
+{
+	AUTO_FREE char *identity = x->plugin->identity(b);
+	struct volume_record **list = NULL;
+	int n = identity ? store_volume_list(x->m->store, &list) : -ENOMEM;
+
+	for (int i = 0; i < n && !x->staged; i++) {
+		if (!list[i]->target && strcmp(list[i]->plugin, x->plugin->name) == 0 &&
+		    strcmp(list[i]->source_identity, identity) == 0 &&
+		    device_is_allowed(x, list[i]->id)) {
+			x->staged = strdup(list[i]->id);
+			if (!x->staged)
+				break;
+		}
+	}
+	if (n > 0)
+		store_volume_list_free(list, (size_t)n);
+	if (n < 0)
+		return n;
+	return x->staged ?
+		       0 :
+		       host_fail(
+			       b, -ENOENT,
+			       "no device of this source is staged: a block device is staged first");
 }
 
 /* The plugin's word on the source, before anything is recorded or done. */
@@ -157,6 +211,8 @@ static enum proto_exit check_source(struct mounting *x)
 	building.b.pod_namespace = x->pod_namespace;
 	r = metadata ? x->plugin->check(&building.b) : -ENOMEM;
 	x->vol->read_only = building.b.read_only;
+	if (r == 0 && x->plugin->attributes.attachable && !x->staged)
+		r = find_staged(x, &building.b);
 	if (r == 0) {
 		x->vol->source_identity = identity_of(x, &building.b);
 		r = x->vol->source_identity ? 0 : -ENOMEM;
@@ -189,7 +245,8 @@ static enum proto_exit take_staged_spec(struct mounting *x)
 		return answer_fail(x->answer, EXIT_FAILED,
 				   "volume id %s: is that of the staged device",
 				   log_quote(q->volume_id, quoted, sizeof(quoted)));
-	r = store_volume_by_id(x->m->store, q->staged, &vol);
+	x->staged = strdup(q->staged);
+	r = x->staged ? store_volume_by_id(x->m->store, q->staged, &vol) : -ENOMEM;
 	if (r == -ENOENT || (r == 0 && vol->target))
 		return answer_fail(x->answer, EXIT_NO_VOLUME, "no device %s is staged",
 				   log_quote(q->staged, quoted, sizeof(quoted)));
@@ -213,6 +270,44 @@ static enum proto_exit take_spec(struct mounting *x)
 		       EXIT_OK;
 }
 
+static int read_objects(struct mounting *x, json_t **ret_objects, char *ret_error)
+{
+	const char *path = x->request->objects_path, *rest = NULL, *prefix = NULL;
+	char quoted[256];
+
+	if (path[0] == '/')
+		prefix = rules_objects_prefix(x->front, path, &rest);
+	if (!prefix) {
+		snprintf(
+			ret_error, ANSWER_TEXT_MAX,
+			"objects %s: beneath no prefix that mountd.conf allows (objects, else sources)",
+			log_quote(path, quoted, sizeof(quoted)));
+		return -EACCES;
+	}
+	if (*prefix)
+		return object_file_read_beneath(prefix, rest, path, ret_objects, ret_error);
+	return object_file_read_beneath("/", path + strspn(path, "/"), path, ret_objects,
+					ret_error);
+}
+
+/* Those that the request has, or those that it says where to read. */
+static enum proto_exit take_objects(struct mounting *x)
+{
+	const struct mount_request *q = x->request;
+	json_t *given = json_incref(q->objects);
+	char why[ANSWER_TEXT_MAX] = "";
+	int r = 0;
+
+	/* What the request brings itself is there already. */
+	if (q->objects_path && !given)
+		r = read_objects(x, &given, why);
+	if (r == 0)
+		r = object_list_select(given, q->pod, &x->objects, &x->pod_namespace, why);
+	json_decref(given);
+	return r < 0 ? answer_fail(x->answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r)) :
+		       EXIT_OK;
+}
+
 enum proto_exit mounting_check(struct mounting *x)
 {
 	const struct mount_request *q = x->request;
@@ -230,9 +325,8 @@ enum proto_exit mounting_check(struct mounting *x)
 	if (!x->plugin)
 		return answer_fail(x->answer, EXIT_FAILED, "plugin %s is not built yet",
 				   x->spec->plugin);
-	r = object_list_select(q->objects, q->pod, &x->objects, &x->pod_namespace, why);
-	if (r < 0)
-		return answer_fail(x->answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));
+	if (take_objects(x) != EXIT_OK)
+		return x->answer->exit;
 	r = target_open(q->target, &x->target, why);
 	if (r < 0)
 		return answer_fail(x->answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));

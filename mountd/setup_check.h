@@ -17,15 +17,16 @@ struct mounting {
 	const struct front_rules *front;
 	struct spec *spec;
 	const struct volume_plugin *plugin;
+	char *staged; /* the id of the device whose consumer it is to be, or NULL */
 	struct target *target;
-	json_t *objects;	   /* of the request, checked; NULL: none; never recorded */
+	json_t *objects; /* of the request or read for it, checked; NULL: none; never recorded */
 	char *pod_namespace;	   /* that they are looked up in */
 	struct volume_record *vol; /* as asked for; later as recorded */
 	struct answer *answer;
 };
 
 /*
- * mounting_check: fills in @x from its request, or fails its answer. Reads mountd.conf and opens the
+ * mounting_check: fills in @x from its request, or fails its answer. Reads mountd.conf and objects, opens the
  * target's parent; records and changes nothing.
  */
 enum proto_exit mounting_check(struct mounting *x);

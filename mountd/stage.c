@@ -64,6 +64,8 @@ static enum proto_exit check_rules(struct staging *x)
 			x->answer, EXIT_FAILED,
 			"plugin %s is not allowed here: no rule 'plugins' of mountd.conf names it",
 			x->spec->plugin);
+	if (x->request->front == FRONT_FLEXVOLUME && x->spec->mount_options)
+		return answer_fail(x->answer, EXIT_FAILED, "mountOptions are not taken here");
 	if (x->request->format && !x->front->format)
 		return answer_fail(
 			x->answer, EXIT_FAILED,
@@ -149,7 +151,7 @@ static int fill_records(struct staging *x, char *identity)
 	vol->ownership = strdup("none");
 	vol->excludes = strdup("[]");
 	vol->coherence = strdup("exclusive");
-	vol->read_only = x->spec->read_only;
+	vol->read_only = x->spec->read_only || x->request->read_only;
 	vol->state = VOLUME_SETTING_UP;
 	vol->boot_id = strdup(x->m->boot_id);
 	if (!vol->id || !vol->plugin || !vol->source || !vol->policy || !vol->ownership ||
@@ -187,7 +189,7 @@ static enum proto_exit staging_check(struct staging *x)
 	if (r < 0)
 		return fail(x->answer, r, why);
 	x->front = &x->rules->front[x->request->front];
-	r = spec_parse(NULL, NULL, x->request->spec, &x->spec, why);
+	r = spec_parse(x->request->plugin, x->request->source, x->request->spec, &x->spec, why);
 	if (r < 0)
 		return fail(x->answer, r, why);
 	if (check_rules(x) != EXIT_OK)
@@ -287,6 +289,14 @@ static enum proto_exit stage_now(struct staging *x, bool was_known)
 	return EXIT_OK;
 }
 
+static bool is_same_source(const struct staging *x, const struct volume_record *vol,
+			   const struct device_record *device)
+{
+	return strcmp(vol->plugin, x->vol->plugin) == 0 &&
+	       strcmp(vol->source_identity, x->vol->source_identity) == 0 &&
+	       strcmp(device->staging_path, x->device->staging_path) == 0;
+}
+
 /* The first argument in which a repeated stage differs, or NULL. */
 static const char *first_difference(const struct staging *x, const struct volume_record *vol,
 				    const struct device_record *device)
@@ -304,17 +314,28 @@ static const char *first_difference(const struct staging *x, const struct volume
 	return NULL;
 }
 
+/*
+ * What was staged in another boot is not repeated with the same words: devices get other names, and a node agent
+ * that finds nothing mounted does not unstage. What the device is stays on record as long as its source is the same.
+ */
+static bool is_of_another_boot(const struct staging *x, const struct volume_record *old)
+{
+	return old->state == VOLUME_ABSENT &&
+	       strcmp(old->boot_id ? old->boot_id : "", x->m->boot_id) != 0;
+}
+
 static enum proto_exit stage_known(struct staging *x, struct volume_record *old,
 				   const struct device_record *old_device)
 {
 	const char *difference;
 
-	if (old->state == VOLUME_TEARING_DOWN) {
+	if (old->state == VOLUME_TEARING_DOWN ||
+	    (is_of_another_boot(x, old) && !is_same_source(x, old, old_device))) {
 		if (unstage_known(x->m, old, old_device, x->answer) != EXIT_OK)
 			return x->answer->exit;
 		return stage_now(x, false);
 	}
-	difference = first_difference(x, old, old_device);
+	difference = is_of_another_boot(x, old) ? NULL : first_difference(x, old, old_device);
 	if (difference)
 		return answer_fail(x->answer, EXIT_FAILED, "%s is staged with another %s", old->id,
 				   difference);

@@ -15,6 +15,7 @@
 
 #include "fs/base/cleanup.h"
 #include "mountd/ctl_file.h"
+#include "mountd/object_file.h"
 #include "mountd/object_list.h"
 #include "mountd/proto.h"
 #include "plugins/tree_remove.h"
@@ -116,7 +117,7 @@ static void object_list_select_bad_input_is_refused(void **state)
 
 struct files {
 	char dir[64];
-	char path[128];
+	char path[160];
 	char said[1024]; /* what a load has printed */
 };
 
@@ -226,12 +227,60 @@ static void ctl_objects_load_more_than_a_request_is_refused(void **state)
 	assert_non_null(strstr(f->said, "16 MiB"));
 }
 
+/* What a pod's author names is read beneath a prefix and by no link; nothing else is even opened. */
+static void object_file_read_beneath_stays_beneath(void **state)
+{
+	struct files *f = *state;
+	char inner[128], why[OBJECT_FILE_ERROR_MAX];
+	json_t *array = NULL;
+	static const struct {
+		const char *rest;
+		int error;
+	} cases[] = {
+		{ "../secret.json", -EXDEV },
+		{ "../dir/fine.json", -EXDEV },
+		{ "link", -ELOOP },
+		{ "link/passwd", -ELOOP },
+		{ "pipe", -EINVAL },
+		{ "missing", -ENOENT },
+		{ "dir", -ELOOP },
+	};
+
+	put(f, "secret.json", SECRET);
+	snprintf(inner, sizeof(inner), "%s/dir", f->dir);
+	assert_int_equal(mkdir(inner, 0700), 0);
+	put(f, "dir/fine.json", SECRET);
+	snprintf(f->path, sizeof(f->path), "%s/link", inner);
+	assert_int_equal(symlink("/etc", f->path), 0);
+	snprintf(f->path, sizeof(f->path), "%s/pipe", inner);
+	assert_int_equal(mkfifo(f->path, 0600), 0);
+	snprintf(f->path, sizeof(f->path), "%s/dir", inner);
+	assert_int_equal(mkdir(f->path, 0700), 0);
+	snprintf(f->path, sizeof(f->path), "%s/dir/link.json", inner);
+	assert_int_equal(symlink("../fine.json", f->path), 0);
+	assert_int_equal(object_file_read_beneath(inner, "fine.json", "given", &array, why), 0);
+	assert_int_equal(json_array_size(array), 1);
+	json_decref(array);
+	snprintf(f->path, sizeof(f->path), "%s/fine.json", inner);
+	assert_int_equal(object_file_read_beneath(f->path, "", "given", &array, why), 0);
+	json_decref(array);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		why[0] = '\0';
+		assert_int_equal(
+			object_file_read_beneath(inner, cases[i].rest, "given", &array, why),
+			cases[i].error);
+		assert_non_null(strstr(why, "objects given"));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(object_list_select_namespace_is_that_of_the_pod),
 		cmocka_unit_test(object_list_select_of_several_pods_one_must_be_named),
 		cmocka_unit_test(object_list_select_bad_input_is_refused),
+		cmocka_unit_test_setup_teardown(object_file_read_beneath_stays_beneath,
+						files_set_up, files_tear_down),
 		cmocka_unit_test_setup_teardown(ctl_objects_load_takes_object_list_and_directory,
 						files_set_up, files_tear_down),
 		cmocka_unit_test_setup_teardown(ctl_objects_load_errors_name_file_line_and_column,

@@ -186,6 +186,25 @@ static void rules_load_file_others_may_write_is_refused(void **state)
 	rules_free(rules);
 }
 
+static void rules_objects_prefix_is_that_of_sources_without_its_own(void **state)
+{
+	AUTO(rules) *both = parsed("[flexvolume]\nsources = /srv\nobjects = /etc/objects\n");
+	AUTO(rules) *one = parsed("[flexvolume]\nsources = /srv\n");
+	AUTO(rules) *none = parsed("");
+	const char *rest = NULL;
+
+	(void)state;
+	assert_string_equal(
+		rules_objects_prefix(&both->front[FRONT_FLEXVOLUME], "/etc/objects/a", &rest),
+		"/etc/objects");
+	assert_string_equal(rest, "a");
+	assert_null(rules_objects_prefix(&both->front[FRONT_FLEXVOLUME], "/srv/a", &rest));
+	assert_null(rules_source_prefix(&both->front[FRONT_FLEXVOLUME], "/etc/objects/a", &rest));
+	assert_string_equal(rules_objects_prefix(&one->front[FRONT_FLEXVOLUME], "/srv/a", &rest),
+			    "/srv");
+	assert_null(rules_objects_prefix(&none->front[FRONT_FLEXVOLUME], "/srv/a", &rest));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -195,6 +214,7 @@ int main(void)
 		cmocka_unit_test(rules_parse_mistakes_are_named_by_line),
 		cmocka_unit_test(rules_source_prefix_whole_components_are_compared),
 		cmocka_unit_test(rules_source_prefix_empty_list_allows_nothing),
+		cmocka_unit_test(rules_objects_prefix_is_that_of_sources_without_its_own),
 		cmocka_unit_test(rules_load_file_others_may_write_is_refused),
 	};
 

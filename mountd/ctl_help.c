@@ -174,8 +174,9 @@ static const struct command_help commands[] = {
 	  "  --json               the text as one JSON string\n",
 	  "fsgroupctl metrics >/var/lib/node-exporter/fsgroupfs.prom.new" },
 	{ "install-flexvolume",
-	  "DIR [--json]",
+	  "DIR [--attachable] [--json]",
 	  "installs the driver that kubelet calls into its plugin directory",
+	  "  --attachable         the driver for block devices as well\n"
 	  JSON,
 	  "fsgroupctl install-flexvolume /usr/libexec/kubernetes/kubelet-plugins/volume/exec" },
 	{ "reconstruct",

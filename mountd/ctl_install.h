@@ -2,7 +2,7 @@
 #ifndef MOUNTD_CTL_INSTALL_H
 #define MOUNTD_CTL_INSTALL_H
 
-/* ctl_install: `fsgroupctl install-flexvolume DIR`: puts the driver where kubelet looks for it. One thread. */
+/* ctl_install: `fsgroupctl install-flexvolume DIR [--attachable]`: puts the drivers where kubelet looks for them. One thread. */
 
 #include "mountd/ctl_call.h"
 

@@ -4,18 +4,21 @@
 
 /*
  * flex_call: the call-outs of the FlexVolume driver interface, as kubelet makes them. Knows their
- * arguments and answers. Does not know how an answer gets out (flex_main.c). One thread.
+ * arguments and answers, and which of the two drivers has which. Does not know how an answer gets out
+ * (flex_main.c). One thread.
  */
 
 #include <jansson.h>
 
-/* flex_failure: the answer {"status": "Failure", "message": ...}; NULL: no memory. */
-json_t *flex_failure(const char *format, ...) __attribute__((format(printf, 1, 2)));
+#include "mountd/flex_options.h"
+
+/* flex_driver_of: by the name under which kubelet calls the program: .../fsgroupfs~device/device, or any other. */
+enum flex_driver flex_driver_of(const char *self);
 
 /*
  * flex_call: one call-out: @argv[0] is the command. Blocks for as long as the daemon takes.
  * Returns the answer, the caller's reference; NULL: no memory.
  */
-json_t *flex_call(const char *root, int argc, char **argv);
+json_t *flex_call(const char *root, enum flex_driver driver, int argc, char **argv);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
- * fsgroup-flexvolume: the FlexVolume driver that kubelet calls.
+ * fsgroup-flexvolume: the two FlexVolume drivers that kubelet calls: fsgroupfs/volume and fsgroupfs/device.
  *
  * kubelet reads standard output and error as one text that must be exactly one JSON document, and waits
  * until every holder of that pipe has ended. So the work is done in a child that has neither; its answer
@@ -21,6 +21,7 @@
 
 #include "fs/base/cleanup.h"
 #include "fs/base/io.h"
+#include "mountd/flex_answer.h"
 #include "mountd/flex_call.h"
 #include "mountd/proto.h"
 
@@ -73,7 +74,7 @@ static json_t *work(int argc, char **argv)
 
 	if (r < 0)
 		return flex_failure("the root directory: %s", strerror(-r));
-	return flex_call(root, argc - 1, argv + 1);
+	return flex_call(root, flex_driver_of(argv[0]), argc - 1, argv + 1);
 }
 
 /* Holds neither our output nor anything that kubelet's starter left open. */

@@ -10,15 +10,21 @@
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
 #include "fs/base/parse.h"
+#include "mountd/flex_answer.h"
 
 #define SECRET_PREFIX "kubernetes.io/secret/"
 
 struct options {
+	enum flex_driver driver;
+	enum flex_purpose purpose;
 	json_t *request;
+	bool is_used;	       /* whether the option that is looked at is one for this purpose */
 	const char *group_key; /* under which the fsGroup came first, or NULL */
 	gid_t gid;
-	char *error;
-	size_t size;
+	const char *policy;	     /* as the first of two options has it, or NULL */
+	const char *namespace, *pod; /* of the pod; borrowed from the options; NULL: not said */
+	bool has_plugin, has_source, has_volume, has_device;
+	char *error; /* FLEX_MESSAGE_MAX bytes */
 };
 
 static int __attribute__((format(printf, 2, 3))) fail(struct options *o, const char *format, ...)
@@ -26,7 +32,7 @@ static int __attribute__((format(printf, 2, 3))) fail(struct options *o, const c
 	va_list args;
 
 	va_start(args, format);
-	vsnprintf(o->error, o->size, format, args);
+	vsnprintf(o->error, FLEX_MESSAGE_MAX, format, args);
 	va_end(args);
 	return -EINVAL;
 }
@@ -40,6 +46,10 @@ static int fail_value(struct options *o, const char *key, const char *value, con
 
 static int put(struct options *o, const char *key, json_t *value)
 {
+	if (!o->is_used) {
+		json_decref(value);
+		return 0;
+	}
 	return json_object_set_new(o->request, key, value) < 0 ? -ENOMEM : 0;
 }
 
@@ -83,12 +93,74 @@ static int take_text(struct options *o, const char *key, const char *value)
 	return put(o, key, json_string(value));
 }
 
+static int take_fs_type(struct options *o, const char *key, const char *value)
+{
+	(void)key;
+	return *value ? put(o, "fsType", json_string(value)) : 0;
+}
+
+static int take_name(struct options *o, const char *key, const char *value)
+{
+	(void)key;
+	return *value ? put(o, "name", json_string(value)) : 0;
+}
+
+static int take_namespace(struct options *o, const char *key, const char *value)
+{
+	(void)key;
+	o->namespace = *value ? value : NULL;
+	return 0;
+}
+
+static int take_pod(struct options *o, const char *key, const char *value)
+{
+	(void)key;
+	o->pod = *value ? value : NULL;
+	return 0;
+}
+
+static int take_plugin(struct options *o, const char *key, const char *value)
+{
+	o->has_plugin = true;
+	return put(o, key, json_string(value));
+}
+
+static int take_source(struct options *o, const char *key, const char *value)
+{
+	o->has_source = true;
+	return put(o, key, json_string(value));
+}
+
+/* A Kubernetes Volume, or a bare source for the plugin that `plugin` names. */
+static int take_volume(struct options *o, const char *key, const char *value)
+{
+	(void)key;
+	o->has_volume = true;
+	return put(o, "spec", json_string(value));
+}
+
+/* What kubelet gives to other calls as an argument is said here first. */
+static int take_device(struct options *o, const char *key, const char *value)
+{
+	if (value[0] != '/')
+		return fail_value(o, key, value, "is not an absolute path");
+	o->has_device = true;
+	return put(o, key, json_string(value));
+}
+
+/* Read by the daemon, which knows what is allowed. */
+static int take_objects(struct options *o, const char *key, const char *value)
+{
+	if (value[0] != '/')
+		return fail_value(o, key, value, "is not an absolute path");
+	return put(o, "objectsPath", json_string(value));
+}
+
 static int take_policy(struct options *o, const char *key, const char *value)
 {
-	const char *earlier = json_string_value(json_object_get(o->request, "policy"));
-
-	if (earlier && strcmp(earlier, value) != 0)
+	if (o->policy && strcmp(o->policy, value) != 0)
 		return fail(o, "options policy and fsGroupNoRecurse contradict each other");
+	o->policy = value;
 	return put(o, key, json_string(value));
 }
 
@@ -107,7 +179,7 @@ static int take_no_recurse(struct options *o, const char *key, const char *value
 	return r < 0 || !yes ? r : take_policy(o, "policy", "RootOnly");
 }
 
-static int take_keep_private(struct options *o, const char *key, const char *value)
+static int take_yes_or_no(struct options *o, const char *key, const char *value)
 {
 	bool yes = false;
 	int r = take_bool(o, key, value, &yes);
@@ -142,29 +214,38 @@ static int take_excludes(struct options *o, const char *key, const char *value)
 	return put(o, "excludes", list);
 }
 
+#define BOTH (FLEX_VOLUME | FLEX_DEVICE)
+#define ALL (FLEX_MOUNT | FLEX_STAGE)
+
 static const struct {
 	const char *key;
+	unsigned drivers;  /* that know it; for others it is an unknown option */
+	unsigned purposes; /* for which it says something */
 	int (*take)(struct options *o, const char *key, const char *value);
 } rows[] = {
 	/* kubelet's */
-	{ "kubernetes.io/fsType", take_nothing },
-	{ "kubernetes.io/readwrite", take_access },
-	{ "kubernetes.io/pvOrVolumeName", take_nothing },
-	{ "kubernetes.io/mounterArgs.FsGroup", take_group },
-	{ "kubernetes.io/fsGroup", take_group },
-	{ "kubernetes.io/pod.name", take_nothing },
-	{ "kubernetes.io/pod.namespace", take_nothing },
-	{ "kubernetes.io/pod.uid", take_nothing },
-	{ "kubernetes.io/serviceAccount.name", take_nothing },
+	{ "kubernetes.io/fsType", BOTH, FLEX_STAGE, take_fs_type },
+	{ "kubernetes.io/readwrite", BOTH, ALL, take_access },
+	{ "kubernetes.io/pvOrVolumeName", BOTH, FLEX_LOOK, take_name },
+	{ "kubernetes.io/mounterArgs.FsGroup", BOTH, FLEX_MOUNT, take_group },
+	{ "kubernetes.io/fsGroup", BOTH, FLEX_MOUNT, take_group },
+	{ "kubernetes.io/pod.name", BOTH, FLEX_MOUNT, take_pod },
+	{ "kubernetes.io/pod.namespace", BOTH, FLEX_MOUNT, take_namespace },
+	{ "kubernetes.io/pod.uid", BOTH, 0, take_nothing },
+	{ "kubernetes.io/serviceAccount.name", BOTH, 0, take_nothing },
 	/* the author's */
-	{ "plugin", take_text },
-	{ "source", take_text },
-	{ "policy", take_policy },
-	{ "fsGroupNoRecurse", take_no_recurse },
-	{ "ownership", take_text },
-	{ "exclude", take_excludes },
-	{ "keepPrivate", take_keep_private },
-	{ "convergeRate", take_rate },
+	{ "plugin", BOTH, ALL, take_plugin },
+	{ "source", BOTH, ALL, take_source },
+	{ "volume", BOTH, ALL, take_volume },
+	{ "objects", FLEX_VOLUME, FLEX_MOUNT, take_objects },
+	{ "policy", BOTH, FLEX_MOUNT, take_policy },
+	{ "fsGroupNoRecurse", BOTH, FLEX_MOUNT, take_no_recurse },
+	{ "ownership", BOTH, FLEX_MOUNT, take_text },
+	{ "exclude", BOTH, FLEX_MOUNT, take_excludes },
+	{ "keepPrivate", BOTH, FLEX_MOUNT, take_yes_or_no },
+	{ "convergeRate", BOTH, FLEX_MOUNT, take_rate },
+	{ "device", FLEX_DEVICE, FLEX_LOOK, take_device },
+	{ "format", FLEX_DEVICE, FLEX_STAGE, take_yes_or_no },
 };
 
 /* RFC 4648 with padding, as kubelet writes it. */
@@ -175,12 +256,6 @@ static bool is_base64(const char *text)
 	size_t len = strlen(text), body = strspn(text, alphabet);
 
 	return len % 4 == 0 && len - body <= 2 && strspn(text + body, "=") == len - body;
-}
-
-/* `volume`: a Kubernetes Volume, or a bare source for the plugin that `plugin` names. */
-static int take_volume(struct options *o, const char *value)
-{
-	return put(o, "spec", json_string(value));
 }
 
 /* Whether the key's domain, the part before the slash, is Kubernetes' own. */
@@ -207,11 +282,11 @@ static int take_option(struct options *o, const char *key, const char *value)
 		return is_base64(value) ? 0 :
 					  fail(o, "option %s: not base64",
 					       log_quote(key, quoted, sizeof(quoted)));
-	if (strcmp(key, "volume") == 0)
-		return take_volume(o, value);
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		if (strcmp(key, rows[i].key) == 0)
-			return rows[i].take(o, rows[i].key, value);
+		if (strcmp(key, rows[i].key) != 0 || !(rows[i].drivers & o->driver))
+			continue;
+		o->is_used = rows[i].purposes & o->purpose;
+		return rows[i].take(o, rows[i].key, value);
 	}
 	log_quote(key, quoted, sizeof(quoted));
 	if (is_reserved(key))
@@ -220,22 +295,45 @@ static int take_option(struct options *o, const char *key, const char *value)
 	return fail(o, "option %s: unknown", quoted);
 }
 
-static int check_source(struct options *o)
+static int check_all(struct options *o)
 {
-	bool plugin = json_object_get(o->request, "plugin") != NULL;
-	bool source = json_object_get(o->request, "source") != NULL;
-	bool volume = json_object_get(o->request, "spec") != NULL;
-
-	if (!plugin && !volume)
+	if (!o->has_plugin && !o->has_volume)
 		return fail(o, "option plugin or volume is missing");
-	if (source && volume)
+	if (o->has_source && o->has_volume)
 		return fail(o, "options source and volume: only one of them can say what to mount");
+	if (o->driver == FLEX_DEVICE && !o->has_device)
+		return fail(o, "option device is missing");
 	return 0;
 }
 
-int flex_options_apply(const char *text, json_t *io_request, char *ret_error, size_t size)
+/* Objects are those of the pod's namespace, whatever else is in the file. */
+static int put_pod(struct options *o)
 {
-	struct options o = { .request = io_request, .error = ret_error, .size = size };
+	char pod[512];
+	int n;
+
+	if (!json_object_get(o->request, "objectsPath"))
+		return 0;
+	if (!o->namespace || !o->pod)
+		return fail(o, "option objects: kubelet has not said which pod it is for");
+	n = snprintf(pod, sizeof(pod), "%s/%s", o->namespace, o->pod);
+	if (n < 0 || (size_t)n >= sizeof(pod))
+		return fail(
+			o,
+			"options kubernetes.io/pod.namespace and kubernetes.io/pod.name: too long");
+	o->is_used = true;
+	return put(o, "pod", json_string(pod));
+}
+
+int flex_options_apply(const char *text, enum flex_driver driver, enum flex_purpose purpose,
+		       json_t *io_request, char *ret_error)
+{
+	struct options o = {
+		.driver = driver,
+		.purpose = purpose,
+		.request = io_request,
+		.error = ret_error,
+	};
 	json_error_t where;
 	json_t *object, *value;
 	const char *key;
@@ -262,7 +360,9 @@ int flex_options_apply(const char *text, json_t *io_request, char *ret_error, si
 			r = take_option(&o, key, json_string_value(value));
 	}
 	if (r == 0)
-		r = check_source(&o);
+		r = check_all(&o);
+	if (r == 0)
+		r = put_pod(&o);
 	json_decref(object);
 	return r;
 }

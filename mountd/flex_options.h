@@ -16,12 +16,24 @@
 /* A call-out's JSON: kubelet's own are a few KiB; secrets are at most 1 MiB. */
 #define FLEX_OPTIONS_MAX (4U << 20)
 
+/* fsgroupfs/volume and fsgroupfs/device; a bit each. */
+enum flex_driver { FLEX_VOLUME = 1, FLEX_DEVICE = 2 };
+
+/* What the options are for; a bit each. kubelet sends the same ones to every call of a volume. */
+enum flex_purpose {
+	FLEX_MOUNT = 1, /* a request "mount" */
+	FLEX_STAGE = 2, /* a request "stage" */
+	FLEX_LOOK = 4,	/* no request: {"device", "name"}, where they are said */
+};
+
 /*
- * flex_options_apply: adds to @io_request (a "mount" request with its target) what the options in
- * @text say. Secrets (kubernetes.io/secret/...) are checked and left behind: no plugin takes them.
+ * flex_options_apply: adds to @io_request what the options in @text say for @purpose. All of them are checked
+ * whatever the purpose. Secrets (kubernetes.io/secret/...) are checked and left behind: no plugin takes them.
+ * @ret_error: FLEX_MESSAGE_MAX bytes
  * Returns 0, -ENOMEM, or -EINVAL with one line in @ret_error that names the option, never a value of
  * a secret.
  */
-int flex_options_apply(const char *text, json_t *io_request, char *ret_error, size_t size);
+int flex_options_apply(const char *text, enum flex_driver driver, enum flex_purpose purpose,
+		       json_t *io_request, char *ret_error);
 
 #endif

@@ -3,83 +3,15 @@
 # Needs root, /dev/fuse, jq.
 # The FlexVolume driver as kubelet calls it: standard output and error are one text that must be exactly one JSON
 # document; a Failure leaves nothing mounted; unmount has nothing but a path.
-# shellcheck source=tests/integ/lib_volume.sh
-. "$(dirname "$0")/lib_volume.sh"
+# shellcheck source=tests/integ/lib_flex.sh
+. "$(dirname "$0")/lib_flex.sh"
 need_root
 need_fuse
 need_tools jq
 own_mounts "$0" "$@"
-start_volume_test
-
-plugins=$scratch/exec
-mkdir "$plugins"
-check 'the driver is installed' ctl install-flexvolume "$plugins"
-driver=$plugins/fsgroupfs~volume/volume
+start_flex_test
 before=$(ls -laR --time-style=full-iso "$plugins")
 check 'and again' ctl install-flexvolume "$plugins"
-
-# As kubelet calls it: no environment of ours, both outputs one pipe, a descriptor of the starter's left open.
-call() {
-	local status=0
-
-	env -i PATH="$PATH" ${FSGROUPFS_TEST:+FSGROUPFS_TEST="$FSGROUPFS_TEST"} ${LIBEXEC:+FSGROUPFS_LIBEXEC="$LIBEXEC"} \
-		timeout 60 "$driver" "$@" >"$scratch/answer" 2>&1 </dev/null 9<"$scratch" || status=$?
-	[ "$(jq -s length "$scratch/answer" 2>/dev/null)" = 1 ] || {
-		printf '#  not one JSON document: %s\n' "$(cat "$scratch/answer")"
-		return 1
-	}
-	[ "$(jq -r .status "$scratch/answer")" = Success ] && [ "$status" != 0 ] && return 1
-	return 0
-}
-
-# says STATUS WORDS COMMAND...
-says() {
-	local status=$1 words=$2
-
-	shift 2
-	call "$@" || return 1
-	if [ "$(jq -r .status "$scratch/answer")" != "$status" ] ||
-		! jq -r '.message // ""' "$scratch/answer" | grep -qF -- "$words"; then
-		printf '#  not %s with "%s": %s\n' "$status" "$words" "$(cat "$scratch/answer")"
-		return 1
-	fi
-}
-
-succeeds() { says Success '' "$@"; }
-
-pods=$scratch/pods
-target() { printf '%s/%s/volumes/fsgroupfs~volume/v' "$pods" "$1"; }
-make_target() {
-	mkdir -p "$(target "$1")"
-	chmod 0750 "$(target "$1")"
-}
-
-# options POD [OPTION=VALUE]...: kubelet's own keys, and the pod's
-options() {
-	local pod=$1 pair
-
-	shift
-	jq -cn --arg pod "$pod" '{"kubernetes.io/fsType": "", "kubernetes.io/readwrite": "rw",
-		"kubernetes.io/mounterArgs.FsGroup": "4242", "kubernetes.io/pod.name": $pod,
-		"kubernetes.io/pod.namespace": "default", "kubernetes.io/pod.uid": $pod,
-		"kubernetes.io/pvOrVolumeName": "v", "kubernetes.io/serviceAccount.name": ""} +
-		($ARGS.positional | map(capture("^(?<key>[^=]*)=(?<value>[\\s\\S]*)$")) | from_entries)' --args -- "$@"
-}
-
-is_mounted() { awk -v at="$1" '$5 == at { found = 1 } END { exit !found }' /proc/self/mountinfo; }
-mount_count() { awk -v at="$1" '$5 == at { n++ } END { print n + 0 }' /proc/self/mountinfo; }
-
-# refused WORDS POD [OPTION=VALUE]...: a Failure that leaves nothing mounted and no volume
-refused() {
-	local words=$1 pod=$2 all
-
-	shift 2
-	make_target "$pod"
-	all=$(options "$pod" "$@")
-	says Failure "$words" mount "$(target "$pod")" "$all" || return 1
-	! is_mounted "$(target "$pod")" || { printf '#  something is mounted\n'; return 1; }
-	[ "$(ctl list --json | jq length)" = "${live:-0}" ] || { printf '#  a volume is left\n'; return 1; }
-}
 
 # ---- init, and what the driver does not do ----
 check 'init' succeeds init
@@ -170,6 +102,16 @@ check 'no plugin' refused 'is missing' e
 check 'a value that is no text' says Failure 'not a text' mount "$(target e)" '{"plugin":{"a":1}}'
 check 'no JSON' says Failure 'not JSON' mount "$(target e)" '{"plugin":'
 check 'a list' says Failure 'no JSON object' mount "$(target e)" '[]'
+check 'a control character in a name' refused 'key: unknown' e plugin=emptyDir $'k\x01key=1'
+check 'and in a value' refused 'is no group id' e plugin=emptyDir $'kubernetes.io/mounterArgs.FsGroup=4242\n'
+check 'a null byte' says Failure 'not JSON' mount "$(target e)" '{"plugin":"emptyDir\u0000"}'
+check 'a huge value' refused 'unknown plugin' e "plugin=$(printf '%0100000d' 0)"
+check 'a huge group' refused 'is no group id' e plugin=emptyDir "kubernetes.io/mounterArgs.FsGroup=$(printf "9%.0s" {1..1000})"
+check 'a contradiction' refused 'contradict' e plugin=emptyDir policy=Always fsGroupNoRecurse=true
+check 'access of his own' refused 'neither rw nor ro' e plugin=emptyDir kubernetes.io/readwrite=rwx
+check 'a device, here' refused 'option device: unknown' e plugin=gcePersistentDisk device=/dev/null
+check 'formatting, here' refused 'option format: unknown' e plugin=gcePersistentDisk format=true
+check 'objects without a rule' refused 'beneath no prefix' e plugin=emptyDir objects=/etc/passwd
 check 'a name twice' says Failure 'not JSON' mount "$(target e)" '{"plugin":"emptyDir","plugin":"local"}'
 check 'a relative target' says Failure 'not an absolute path' mount v "$(options e plugin=emptyDir)"
 check 'a target that is not there' says Failure 'No such file' mount "$(target none)" "$(options none plugin=emptyDir)"
@@ -196,6 +138,8 @@ check 'one that only begins like it' refused 'beneath no prefix' e plugin=local 
 check 'dots' refused '' e plugin=local "source=$scratch/srv/../secret"
 ln -s "$scratch/secret" "$scratch/srv/link"
 check 'a symbolic link' refused 'symbolic link' e plugin=local "source=$scratch/srv/link"
+check 'options for mount(2)' refused 'mountOptions are not taken' e \
+	'volume={"kind":"PersistentVolume","spec":{"local":{"path":"/srv"},"mountOptions":["errors=panic"]}}'
 check 'an ownership that is not allowed' refused 'ownership=virtual is not allowed' e plugin=local \
 	"source=$scratch/srv/data" ownership=virtual
 # The link under the allowed prefix turns while calls go on: never anything but what is beneath it.

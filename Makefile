@@ -20,7 +20,7 @@
 #   JOBS=N               compilers at once under `make test` and the like (default: the number of CPUs)
 #   BOOTSTRAP=COMMAND    what `make test` and `make demo` set up the machine with (BOOTSTRAP=true: nothing)
 #   PREFIX, DESTDIR      where `make install` puts things (default /usr/local, and nothing before it); the directories
-#                        bindir sbindir mandir docdir can be set one by one
+#                        bindir sbindir mandir docdir bashcompdir zshcompdir can be set one by one
 
 ifeq ($(origin CC),default)
 CC := gcc
@@ -47,6 +47,8 @@ sbindir ?= $(PREFIX)/sbin
 mandir ?= $(PREFIX)/share/man
 docdir ?= $(PREFIX)/share/doc/fsgroupfs
 unitdir ?= $(PREFIX)/lib/systemd/system
+bashcompdir ?= $(PREFIX)/share/bash-completion/completions
+zshcompdir ?= $(PREFIX)/share/zsh/site-functions
 
 VERSION := $(file <VERSION)
 FUSE_MIN := 3.18.3
@@ -96,6 +98,7 @@ fsgroup-flexvolume_PKG := jansson
 PROGRAMS := $(if $(wildcard fs/main.c),fsgroupfs) $(if $(wildcard mountd/main.c),fsgroup-mountd) \
 	$(if $(wildcard mountd/ctl_main.c),fsgroupctl) $(if $(wildcard mountd/flex_main.c),fsgroup-flexvolume)
 PROGRAM_FILES := $(addprefix $(BIN)/,$(PROGRAMS))
+COMPLETIONS := $(addprefix $(BIN)/completion/,bash zsh)
 
 # Tests link the rooms as archives, without the main files. A room stands before those it uses.
 ROOMS := mountd plugins store fs ownership base
@@ -133,7 +136,7 @@ $(error pkg-config is missing: run scripts/bootstrap first)
 endif
 $(call pkg_check,--atleast-version=$(FUSE_MIN) fuse3,libfuse >= $(FUSE_MIN))
 $(foreach p,$(PACKAGES),$(call pkg_check,--exists $(p),the development package of $(p)))
-ifneq ($(filter-out all install $(BIN)/%,$(or $(MAKECMDGOALS),all)),)
+ifneq ($(filter-out all install deb $(BIN)/%,$(or $(MAKECMDGOALS),all)),)
 $(call pkg_check,--exists cmocka,the development package of cmocka)
 endif
 
@@ -161,7 +164,7 @@ LINK = $(CC) $(CFLAGS) $(SANITIZER) -pthread -pie -Wl,-z,relro,-z,now,-z,noexecs
 # --- targets ---
 
 .PHONY: all
-all: $(PROGRAM_FILES) ## compile the programs (default); runs nothing
+all: $(PROGRAM_FILES) $(COMPLETIONS) ## compile the programs (default); runs nothing
 
 .PHONY: test-programs
 test-programs: all $(UNIT_FILES) $(INTEG_FILES) $(HELPER_FILES) $(BENCH_FILES) $(DIFFERENTIAL_FILE) ## compile the tests and their helpers as well
@@ -242,6 +245,7 @@ INSTALLED := \
 	$(foreach p,$(filter fsgroup-mountd,$(PROGRAMS)),755:$(BIN)/$(p):$(sbindir)/$(p)) \
 	$(foreach d,README.md LICENSE mountd/PROTOCOL.md mountd/SCHEMA.md plugins/DEVICES.md plugins/PROGRAMS.md,644:$(d):$(docdir)/$(notdir $(d))) \
 	$(foreach m,$(wildcard fs/man/* mountd/man/*),644:$(m):$(mandir)/man$(subst .,,$(suffix $(m)))/$(notdir $(m))) \
+	644:$(BIN)/completion/bash:$(bashcompdir)/fsgroupctl 644:$(BIN)/completion/zsh:$(zshcompdir)/_fsgroupctl \
 	644:mountd/mountd.conf.example:$(docdir)/examples/mountd.conf \
 	644:mountd/systemd/fsgroup-mountd.socket:$(unitdir)/fsgroup-mountd.socket \
 	644:$(OBJ)/fsgroup-mountd.service:$(unitdir)/fsgroup-mountd.service \
@@ -294,6 +298,10 @@ $(BIN)/$(1): $(call objects,$($(1)_SRC))
 	$$(Q)$$(LINK) -o $$@ $$^ $$($(1)_LIBS)
 endef
 $(foreach p,$(PROGRAMS),$(eval $(call program_rule,$(p))))
+
+$(COMPLETIONS): $(BIN)/completion/%: $(BIN)/fsgroupctl
+	$(Q)mkdir -p $(@D)
+	$(Q)$< completion $* >$@
 
 define archive_rule
 $(OBJ)/lib$(1).a: $(call objects,$($(1)_SRC))

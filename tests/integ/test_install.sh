@@ -28,6 +28,7 @@ check 'install' makes install-files
 files | grep -vxFf "$scratch/before" >"$scratch/installed"
 check 'every program is there' test -x "$dest$prefix/bin/fsgroupfs" -a -x "$dest$prefix/bin/fsgroupctl" -a \
 	-x "$dest$prefix/bin/fsgroup-flexvolume" -a -x "$dest$prefix/sbin/fsgroup-mountd"
+check 'and what completes their commands' bash -n "$dest$prefix/share/bash-completion/completions/fsgroupctl"
 check_same 'for everybody to read' '' "$(find "$dest" ! -type l ! -perm -444)"
 check_same 'and for nobody else to write' '' "$(find "$dest" ! -type l -perm /022)"
 check_same 'nothing is left half installed' '' "$(find "$dest" -name '*.new')"

@@ -43,9 +43,11 @@ done
 
 # ---- installed on a machine ----
 
+# Nothing of the copy need survive a loss of power, and no index of its manual pages is needed.
+package_tool() { in_root dpkg --force-unsafe-io --no-triggers "$@"; }
 install_package() {
 	cp "$(package "$1")" "$root/tmp/package.deb"
-	in_root dpkg -i /tmp/package.deb >"$scratch/dpkg" 2>&1 || { sed 's/^/#  /' "$scratch/dpkg" && return 1; }
+	package_tool -i /tmp/package.deb >"$scratch/dpkg" 2>&1 || { sed 's/^/#  /' "$scratch/dpkg" && return 1; }
 }
 # The daemon of the copy: no other is seen there with that program.
 package_daemons() {
@@ -77,7 +79,7 @@ check_same 'by the daemon of the package' "$root/usr/sbin/fsgroup-mountd" "$(rea
 
 # removal_is_refused ACTION WORDS: nothing is removed, and one line of the package says why.
 removal_is_refused() {
-	if in_root dpkg "$1" fsgroupfs >"$scratch/dpkg" 2>&1; then
+	if package_tool "$1" fsgroupfs >"$scratch/dpkg" 2>&1; then
 		printf '#  dpkg %s did it\n' "$1"
 		return 1
 	fi
@@ -123,7 +125,7 @@ umount "$root/mnt/pod"
 echo 11111111-2222-3333-4444-555555555555 >"$root/tmp/boot_id"
 mount --bind "$root/tmp/boot_id" "$root/proc/sys/kernel/random/boot_id"
 check_same 'after a restart of the machine it is absent' absent "$(in_root fsgroupctl status --json v | jq -r .state)"
-removes() { in_root dpkg "$1" fsgroupfs >"$scratch/dpkg" 2>&1 || { sed 's/^/#  /' "$scratch/dpkg" && return 1; }; }
+removes() { package_tool "$1" fsgroupfs >"$scratch/dpkg" 2>&1 || { sed 's/^/#  /' "$scratch/dpkg" && return 1; }; }
 check 'then it is removed' removes -r
 check_same 'with its daemon' '' "$(package_daemons)"
 check_fails 'and its programs' test -e "$root/usr/bin/fsgroupctl"

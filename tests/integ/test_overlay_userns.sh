@@ -128,48 +128,16 @@ need_fuse
 need_tools unshare setpriv newuidmap newgidmap setfattr getfattr setfacl
 unshare -Ur true 2>/dev/null || skip 'needs user namespaces'
 own_mounts "$0" "$@"
+# shellcheck source=tests/integ/lib_user.sh
+. "$(dirname "$0")/lib_user.sh"
 start_test
 
-uid=54321
-mkdir "$scratch/etc" "$scratch/bin" "$scratch/tests" "$scratch/tests/helpers" "$scratch/tmp"
-for file in subuid subgid; do
-	printf 'fsgroupfs-test:300000:65536\n' >"$scratch/etc/$file"
-done
-{
-	cat /etc/passwd
-	printf 'fsgroupfs-test:x:%d:%d::/:/bin/sh\n' "$uid" "$uid"
-} >"$scratch/etc/passwd"
-for file in subuid subgid; do
-	[ -e "/etc/$file" ] || : >"/etc/$file"
-done
-mknod -m 666 "$scratch/etc/fuse" c 10 229
-# Where an ordinary user can reach them, whatever the directories above the repository allow.
-cp "$fsgroupfs" "$scratch/bin"
-cp "$helpers"/* "$scratch/tests/helpers"
-cp "$(dirname "$0")/lib.sh" "$0" "$scratch/tests"
-chown "$uid:$uid" "$scratch/tmp"
-
-as_user() {
-	unshare -m bash -c '
-		set -e
-		for file in passwd subuid subgid; do
-			mount --bind "$0/etc/$file" "/etc/$file"
-		done
-		mount --bind "$0/etc/fuse" /dev/fuse
-		cd /
-		exec setpriv --reuid "$1" --regid "$1" --clear-groups --inh-caps=-all \
-			env HOME=/ TMPDIR="$0/tmp" BIN="$0/bin" TESTBIN="$0/tests" "${@:2}"' \
-		"$scratch" "$uid" "$@"
-}
-
-if ! as_user unshare --map-auto -Urm true 2>"$scratch/err"; then
-	skip "needs a range of ids in a user namespace: $(head -n 1 "$scratch/err")"
-fi
+make_user "$0"
 echo '# with a range of ids'
 check 'in a user namespace with a range of ids' \
-	as_user unshare --map-auto -Urm "$scratch/tests/$(basename "$0")" inside
+	as_user unshare --map-auto -Urm "$user_tests/$(basename "$0")" inside
 echo '# with a single id'
 check 'in a user namespace with a single id' \
-	as_user unshare -Urm "$scratch/tests/$(basename "$0")" inside_single
-check_same 'nothing is left behind' '' "$(ls "$scratch/tmp")"
+	as_user unshare -Urm "$user_tests/$(basename "$0")" inside_single
+check_same 'nothing is left behind' '' "$(ls "$user_tmp")"
 end_test

@@ -24,6 +24,7 @@
 #include "fs/base/parse.h"
 #include "fs/handoff.h"
 #include "fs/keeper_private.h"
+#include "fs/mount_spaces.h"
 #include "fs/users.h"
 
 enum {
@@ -258,13 +259,29 @@ static void survey(struct keeper *k)
 		schedule_try(k);
 }
 
+/* What is put in the overlay's place has the attributes that somebody may have given that since (remount). */
+static int follow_attributes(struct keeper *k, char reason[256])
+{
+	uint64_t now;
+	int r = mount_spaces_attributes(k->overlay.id, &now);
+
+	if (r == -ENOSYS)
+		return 0;
+	if (r == 0)
+		r = mounting_set_attributes(k->native_tree_fd, now);
+	if (r < 0)
+		snprintf(reason, 256, "the attributes of its mount: %s", strerror(-r));
+	return r;
+}
+
 /* The server holds all opens, and none is open. */
 static void swap(struct keeper *k, bool is_quiet)
 {
 	const struct handoff handoff = handoff_of(k);
 	char reason[256] = "";
 
-	if (handoff_swap(&handoff, is_quiet, reason, &k->native_id) == 0) {
+	if (follow_attributes(k, reason) == 0 &&
+	    handoff_swap(&handoff, is_quiet, reason, &k->native_id) == 0) {
 		k->is_native = true;
 		atomic_store(&k->shared.header->swapped, 1);
 		k->is_mounted = false;

@@ -249,3 +249,16 @@ void copies_fini(struct copies *copies)
 		cleanup_fd(&copies->spaces[i].fd);
 	copies->count = copies->space_count = 0;
 }
+
+int mount_spaces_attributes(uint64_t id, uint64_t *ret_attributes)
+{
+	AUTO_FREE struct mount_answer *a = calloc(1, ANSWER_MAX);
+	int r = a ? ask(0, id, ASK_MOUNT, a, ANSWER_MAX) : -ENOMEM;
+
+	if (r < 0)
+		return r;
+	if (!(a->mask & ASK_MOUNT))
+		return -ENOSYS;
+	*ret_attributes = a->attributes;
+	return 0;
+}

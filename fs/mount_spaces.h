@@ -49,4 +49,10 @@ int copies_find(const struct overlay_mount *overlay, struct copies *ret_copies,
 		char ret_reason[256]);
 void copies_fini(struct copies *copies);
 
+/*
+ * mount_spaces_attributes: MOUNT_ATTR_* that the mount with this unique id, of our own namespace, has now.
+ * -ENOSYS: the kernel does not say (before 6.8). -ENOENT: it is not there.
+ */
+int mount_spaces_attributes(uint64_t id, uint64_t *ret_attributes);
+
 #endif

@@ -107,17 +107,12 @@ uint64_t mounting_count_files(int fd)
 	return fs.f_files - fs.f_ffree;
 }
 
-int mounting_clone(int fd, uint64_t attributes, int *ret_tree_fd)
+/* @change: what else is to change. */
+static int change_attributes(int tree_fd, uint64_t attributes, struct mount_attr change)
 {
-	AUTO_FD int tree = (int)syscall(SYS_open_tree, fd, "",
-					AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-	struct mount_attr change = { .propagation = MS_PRIVATE };
 	uint64_t now;
-	int r;
+	int r = mounting_attributes(tree_fd, &now);
 
-	if (tree < 0)
-		return -errno;
-	r = mounting_attributes(tree, &now);
 	if (r < 0)
 		return r;
 	/* Only what differs: in a user namespace flags may be locked, and asking for them is refused. */
@@ -127,10 +122,28 @@ int mounting_clone(int fd, uint64_t attributes, int *ret_tree_fd)
 		change.attr_clr |= MOUNT_ATTR__ATIME;
 		change.attr_set |= attributes & MOUNT_ATTR__ATIME;
 	}
-	if (syscall(SYS_mount_setattr, tree, "", AT_EMPTY_PATH, &change, sizeof(change)) < 0)
+	if (syscall(SYS_mount_setattr, tree_fd, "", AT_EMPTY_PATH, &change, sizeof(change)) < 0)
 		return -errno;
-	*ret_tree_fd = take_fd(&tree);
 	return 0;
+}
+
+int mounting_set_attributes(int tree_fd, uint64_t attributes)
+{
+	return change_attributes(tree_fd, attributes, (struct mount_attr){ 0 });
+}
+
+int mounting_clone(int fd, uint64_t attributes, int *ret_tree_fd)
+{
+	AUTO_FD int tree = (int)syscall(SYS_open_tree, fd, "",
+					AT_EMPTY_PATH | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	int r;
+
+	if (tree < 0)
+		return -errno;
+	r = change_attributes(tree, attributes, (struct mount_attr){ .propagation = MS_PRIVATE });
+	if (r == 0)
+		*ret_tree_fd = take_fd(&tree);
+	return r;
 }
 
 static int describe(int fd, struct overlay_mount *ret_mount)

@@ -43,6 +43,9 @@ int mounting_clone(int fd, uint64_t attributes, int *ret_tree_fd);
 /* statx(2): the mount's unique id, never used again (Linux 6.8; newer than some headers). */
 #define MOUNTING_UNIQUE_ID 0x00004000U
 
+/* mounting_set_attributes: gives the mount @tree_fd exactly the attributes @attributes. */
+int mounting_set_attributes(int tree_fd, uint64_t attributes);
+
 struct overlay_mount {
 	uint64_t id;		       /* unique, never used again (STATX_MNT_ID_UNIQUE) */
 	uint64_t short_id;	       /* as in mountinfo */

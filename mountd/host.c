@@ -121,7 +121,7 @@ static int host_bind(struct volume_builder *b, int source_fd, int dir_fd, const 
 {
 	AUTO_FD int tree = -1;
 	uint64_t id = 0;
-	int r = mount_clone(source_fd, 0, &tree, &id);
+	int r = mount_clone(source_fd, NULL, &tree, &id);
 
 	if (r < 0)
 		return host_fail(b, r, "cloning the source's mount: %s", strerror(-r));

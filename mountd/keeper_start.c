@@ -99,6 +99,8 @@ static int build_arguments(const struct overlay_spec *spec, const char *program,
 		push_option(args, "total=%llu", (unsigned long long)spec->total);
 	if (spec->read_only)
 		push_option(args, "ro");
+	if (spec->mount_options)
+		push_option(args, "%s", spec->mount_options);
 	if (spec->keep_private)
 		push_option(args, "keep_private");
 	if (spec->paused)

@@ -92,7 +92,8 @@ struct mount_request {
 	const char *staged; /* the id of a staged device, in place of the line above */
 	gid_t fs_group;
 	const char *policy, *ownership, *conflict, *coherence, *volume_id;
-	json_t *excludes; /* array of strings, or NULL */
+	const char *mount_options; /* of mount(8): those of a mount (mount_flags.h) */
+	json_t *excludes;	   /* array of strings, or NULL */
 	json_t *objects; /* what the call brought (plugins/objects.h), unchecked, or NULL; payload */
 	const char
 		*objects_path; /* in their place: where the rules let them be read from, or NULL */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/statvfs.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
@@ -58,10 +59,12 @@ static int id_of(int fd, uint64_t *ret_id)
 	return r;
 }
 
-int mount_clone(int fd, uint64_t attr_set, int *ret_tree_fd, uint64_t *ret_id)
+int mount_clone(int fd, const struct mount_flags *flags, int *ret_tree_fd, uint64_t *ret_id)
 {
 	/* Private: what is mounted below the clone later must not appear in the original. */
-	struct mount_attr attr = { .attr_set = attr_set, .propagation = MS_PRIVATE };
+	struct mount_attr attr = { .attr_set = flags ? flags->set : 0,
+				   .attr_clr = flags ? flags->clear : 0,
+				   .propagation = MS_PRIVATE };
 	AUTO_FD int tree = open_tree(fd, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH);
 	int r;
 
@@ -72,6 +75,51 @@ int mount_clone(int fd, uint64_t attr_set, int *ret_tree_fd, uint64_t *ret_id)
 	r = id_of(tree, ret_id);
 	if (r == 0)
 		*ret_tree_fd = take_fd(&tree);
+	return r;
+}
+
+int mount_flags_like(int fd, const struct mount_flags *flags, struct mount_flags *ret_flags)
+{
+	/* The atime mode that has no bit is what there is without the others. */
+	static const struct {
+		unsigned long flag;
+		uint64_t attr;
+	} rows[] = {
+		{ ST_RDONLY, MOUNT_ATTR_RDONLY },   { ST_NOSUID, MOUNT_ATTR_NOSUID },
+		{ ST_NODEV, MOUNT_ATTR_NODEV },	    { ST_NOEXEC, MOUNT_ATTR_NOEXEC },
+		{ ST_NOATIME, MOUNT_ATTR_NOATIME }, { ST_NODIRATIME, MOUNT_ATTR_NODIRATIME },
+	};
+	struct mount_flags like = { .clear = MOUNT_ATTR__ATIME };
+	struct statvfs st;
+
+	if (fstatvfs(fd, &st) < 0)
+		return -errno;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		if (st.f_flag & rows[i].flag)
+			like.set |= rows[i].attr;
+		else
+			like.clear |= rows[i].attr;
+	}
+	if (!(st.f_flag & (ST_NOATIME | ST_RELATIME)))
+		like.set |= MOUNT_ATTR_STRICTATIME;
+	*ret_flags = mount_flags_over(&like, flags);
+	return 0;
+}
+
+int mount_change(int dir_fd, const char *name, uint64_t id, const struct mount_flags *flags)
+{
+	struct mount_attr attr = { .attr_set = flags->set, .attr_clr = flags->clear };
+	AUTO_FD int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct mount_view view;
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	r = mount_look(fd, "", &view);
+	if (r == 0 && (view.id != id || !view.is_root))
+		r = -ENOENT;
+	if (r == 0 && mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0)
+		r = -errno;
 	return r;
 }
 

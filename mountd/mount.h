@@ -17,6 +17,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
+#include "mountd/mount_flags.h"
 #include "mountd/mount_list.h"
 
 /* What stands at a name, as the mount table sees it. */
@@ -34,10 +35,22 @@ int mount_look(int dir_fd, const char *name, struct mount_view *ret_view);
 /*
  * mount_clone: a detached private clone of the one mount that @fd (O_PATH will do) is on, with what is below
  * @fd as its root; mounts below it are not cloned.
- * @attr_set: MOUNT_ATTR_* bits that the clone has besides those of the original
+ * @flags: in which the clone differs from the original; NULL: in none
  * Returns 0, -EINVAL (the mount may not be cloned: locked by a user namespace), -EPERM, -ENOMEM.
  */
-int mount_clone(int fd, uint64_t attr_set, int *ret_tree_fd, uint64_t *ret_id);
+int mount_clone(int fd, const struct mount_flags *flags, int *ret_tree_fd, uint64_t *ret_id);
+
+/*
+ * mount_flags_like: as @flags, but for a clone of another mount: its attributes are to be those that a clone of the
+ * mount of @fd would have, which is asked for them (statfs).
+ */
+int mount_flags_like(int fd, const struct mount_flags *flags, struct mount_flags *ret_flags);
+
+/*
+ * mount_change: the attributes of the mount with this unique id, which is on top at the name. -ENOENT: it is not.
+ * -EBUSY: to become read-only while files are open for writing. -EPERM: locked by a user namespace.
+ */
+int mount_change(int dir_fd, const char *name, uint64_t id, const struct mount_flags *flags);
 
 /* mount_new_tmpfs: a detached tmpfs. @size_bytes 0: the kernel's default. Without swap where known. */
 int mount_new_tmpfs(uint64_t size_bytes, mode_t mode, int *ret_tree_fd, uint64_t *ret_id);

@@ -52,6 +52,7 @@ struct overlay_spec {
 	int journal_fd; /* -1: none (virtual) */
 	gid_t gid;
 	bool read_only, keep_private, handoff, handoff_in_namespaces, paused;
+	const char *mount_options; /* in which its mount differs from the lower tree's; or NULL */
 	const char *policy;
 	const char *ownership; /* "converge" | "virtual" */
 	char *const *excludes; /* NULL-terminated, or NULL */

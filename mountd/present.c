@@ -86,11 +86,24 @@ static int attach_clone(struct presenting *p, int tree_fd, enum volume_state sta
 	return record_state(p, state, reason);
 }
 
+/* What its mount is to have that the lower tree's has not, and the reverse. */
+static int wanted_flags(struct presenting *p, struct mount_flags *ret_flags)
+{
+	int r = mount_flags_parse(p->vol->mount_options, ret_flags, p->error, ANSWER_TEXT_MAX);
+
+	if (r == 0 && p->vol->read_only)
+		(void)mount_flags_add(ret_flags, "ro");
+	return r;
+}
+
 static int present_native(struct presenting *p, const struct plan *plan)
 {
 	AUTO_FD int tree = -1;
-	int r = mount_clone(p->lower_fd, p->vol->read_only ? MOUNT_ATTR_RDONLY : 0, &tree,
-			    &p->vol->mount_id);
+	struct mount_flags flags = { 0 };
+	int r = wanted_flags(p, &flags);
+
+	if (r == 0)
+		r = mount_clone(p->lower_fd, &flags, &tree, &p->vol->mount_id);
 
 	if (r < 0)
 		return presenting_fail(p, r, "cloning the lower tree's mount: %s", strerror(-r));
@@ -183,6 +196,33 @@ bool is_orphan(const struct volume_record *vol)
 	return is_it;
 }
 
+/* To fsgroupfs "ro" is a read-only volume; a mount that is read-only is made so later. */
+static int overlay_options(struct presenting *p, char **ret_options)
+{
+	struct mount_flags flags = { 0 };
+	int r = mount_flags_parse(p->vol->mount_options, &flags, p->error, ANSWER_TEXT_MAX);
+
+	flags.set &= ~(uint64_t)MOUNT_ATTR_RDONLY;
+	flags.clear &= ~(uint64_t)MOUNT_ATTR_RDONLY;
+	return r < 0 ? r : mount_flags_text(&flags, ret_options);
+}
+
+/* Of the overlay that was just started, before its caller hears of it. */
+static int make_read_only(struct presenting *p)
+{
+	struct mount_flags flags = { 0 };
+	int r = wanted_flags(p, &flags);
+
+	if (r < 0 || !(flags.set & MOUNT_ATTR_RDONLY))
+		return r;
+	flags = (struct mount_flags){ .set = MOUNT_ATTR_RDONLY };
+	r = mount_change(p->target->parent_fd, p->target->name, p->vol->mount_id, &flags);
+	/* There is no hand-off before we listen to its keeper. */
+	if (r < 0)
+		return presenting_fail(p, r, "making the mount read-only: %s", strerror(-r));
+	return 0;
+}
+
 static int start_overlay(struct presenting *p, const struct plan *plan,
 			 struct overlay **ret_overlay)
 {
@@ -215,9 +255,11 @@ static int start_overlay(struct presenting *p, const struct plan *plan,
 			 plan->run			    ? plan->run->epoch :
 							      NULL,
 	};
+	AUTO_FREE char *options = NULL;
 	char why[OVERLAY_ERROR_MAX];
-	int r = patterns ? 0 : -ENOMEM;
+	int r = patterns ? overlay_options(p, &options) : -ENOMEM;
 
+	spec.mount_options = options;
 	if (r == 0 && plan->run)
 		r = open_journal(p, plan->run->id, &journal_fd);
 	if (r == 0) {
@@ -251,7 +293,9 @@ static int present_overlay(struct presenting *p, const struct plan *plan)
 	overlay_status_get(o, &status);
 	p->vol->mount_id = status.mount_id;
 	learn_dev(p);
-	r = record_state(p, status.state, status.reason[0] ? status.reason : NULL);
+	r = make_read_only(p);
+	if (r == 0)
+		r = record_state(p, status.state, status.reason[0] ? status.reason : NULL);
 	/* Attached in any case: the undoing of a failure finds the overlay so. */
 	if (overlay_attach(o, p->vol->id, false) < 0 && r == 0)
 		r = -ENOMEM;
@@ -265,6 +309,7 @@ static int present_shared(struct presenting *p, const struct plan *plan)
 	AUTO(target) *target = NULL;
 	struct overlay_status status;
 	struct mount_view view;
+	struct mount_flags flags = { 0 };
 	char why[TARGET_ERROR_MAX];
 	AUTO_FD int mount_fd = -1;
 	AUTO_FD int tree = -1;
@@ -280,7 +325,11 @@ static int present_shared(struct presenting *p, const struct plan *plan)
 	if (r == 0 && view.id != first->mount_id && view.id != status.mount_id)
 		r = -ESTALE;
 	if (r == 0)
-		r = mount_clone(mount_fd, 0, &tree, &p->vol->mount_id);
+		r = wanted_flags(p, &flags);
+	if (r == 0)
+		r = mount_flags_like(p->lower_fd, &flags, &flags);
+	if (r == 0)
+		r = mount_clone(mount_fd, &flags, &tree, &p->vol->mount_id);
 	if (r == 0)
 		r = overlay_share(p->m->overlays, plan->shared, p->vol->id);
 	if (r < 0)

@@ -373,6 +373,9 @@ static enum proto_exit mount_known(struct mounting *x, struct volume_record *old
 	if (difference)
 		return answer_fail(x->answer, EXIT_FAILED, "volume %s exists with another %s",
 				   old->id, difference);
+	if (x->request->mount_options && !same_text(old->mount_options, x->vol->mount_options))
+		snprintf(x->answer->note, sizeof(x->answer->note),
+			 "it is mounted already, and its mount options stay as they are");
 	if (volume_state_is_live(old->state)) {
 		r = is_at_target(x->m, old, x->target, why);
 		if (r == 1)

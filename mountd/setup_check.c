@@ -113,6 +113,8 @@ static int fill_record(struct mounting *x)
 	vol->handoff = q->handoff;
 	vol->handoff_in_namespaces = q->handoff && q->handoff_in_namespaces;
 	vol->persist = q->persist;
+	if (mount_flags_text(&x->mount_flags, &vol->mount_options) < 0)
+		return -ENOMEM;
 	vol->converge_rate = q->has_rate ? q->converge_rate : x->front->converge_rate;
 	vol->state = VOLUME_SETTING_UP;
 	vol->boot_id = strdup(x->m->boot_id);
@@ -327,6 +329,9 @@ enum proto_exit mounting_check(struct mounting *x)
 				   x->spec->plugin);
 	if (take_objects(x) != EXIT_OK)
 		return x->answer->exit;
+	r = mount_flags_parse(q->mount_options, &x->mount_flags, why, sizeof(why));
+	if (r < 0)
+		return answer_fail(x->answer, EXIT_FAILED, "%s", why);
 	r = target_open(q->target, &x->target, why);
 	if (r < 0)
 		return answer_fail(x->answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));

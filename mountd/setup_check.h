@@ -19,6 +19,7 @@ struct mounting {
 	const struct volume_plugin *plugin;
 	char *staged; /* the id of the device whose consumer it is to be, or NULL */
 	struct target *target;
+	struct mount_flags mount_flags; /* as asked for */
 	json_t *objects; /* of the request or read for it, checked; NULL: none; never recorded */
 	char *pod_namespace;	   /* that they are looked up in */
 	struct volume_record *vol; /* as asked for; later as recorded */

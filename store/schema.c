@@ -109,6 +109,9 @@ static const char *const migrations[] = {
 	/* 3 */
 	("ALTER TABLE volume ADD COLUMN handoff_in_namespaces INTEGER NOT NULL DEFAULT 0"
 	 " CHECK (handoff_in_namespaces IN (0, 1));"),
+
+	/* 4 */
+	"ALTER TABLE volume ADD COLUMN mount_options TEXT;",
 };
 
 _Static_assert(ARRAY_SIZE(migrations) == STORE_SCHEMA_VERSION, "a migration for every version");

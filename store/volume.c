@@ -39,6 +39,7 @@ static const struct field volume_fields[] = {
 	COLUMN(U64, mount_id),
 	COLUMN(TEXT, run_id),
 	COLUMN(BOOL, handoff_in_namespaces),
+	COLUMN(TEXT, mount_options),
 	COLUMN(I64, updated_at_ms),
 	COLUMN(I64, created_at_ms),
 };

@@ -103,6 +103,11 @@ static void check_contents(struct store *s, int version)
 	assert_int_equal(running->state, VOLUME_CONVERGING);
 	assert_true(running->mount_id == UINT64_MAX);
 	assert_string_equal(running->run_id, RUN);
+	/* On record since version 4. */
+	if (version >= 4)
+		assert_string_equal(running->mount_options, "nosuid,noatime");
+	else
+		assert_null(running->mount_options);
 	assert_int_equal(store_marker_get(s, "running", &marker), 0);
 	assert_string_equal(marker, "handle 1 aabb");
 	assert_int_equal(store_run_find(s, "aabb:1.cc", "gid=4242", &run), 0);

@@ -200,12 +200,14 @@ demo: ## set up the machine, compile, show what it does
 test-large: all $(HELPER_FILES) ## the walk of ten million files in one directory, and ten thousand deep (as root; 30 GB, half an hour)
 	$(Q)ENTRIES=10000000 DEPTH=10000 TEST_TIMEOUT=7200 $(run_tests) --integ test_overlay_large
 
-.PHONY: bench bench-converge bench-handoff bench-restart
-bench: bench-converge bench-handoff bench-restart ## all benchmarks (as root), results as JSON in build/bench
+.PHONY: bench bench-converge bench-handoff bench-restart bench-upgrade
+bench: bench-converge bench-handoff bench-restart bench-upgrade ## all benchmarks (as root), results as JSON in build/bench
 bench-converge: all $(HELPER_FILES) $(BENCH_FILES) ## the walk against chown -R and chmod -R (FILES= ROUNDS= TYPES="ext4 xfs")
 	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' tests/bench/bench_converge.sh
 bench-restart: all $(HELPER_FILES) ## the daemon of 500 volumes killed: how long until it answers (VOLUMES= OVERLAYS= ROUNDS=)
 	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' tests/bench/bench_restart.sh
+bench-upgrade: all $(HELPER_FILES) $(BENCH_FILES) ## how long users wait when another program takes over (NODES="1000 100000" ROUNDS=)
+	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' tests/bench/bench_upgrade.sh
 bench-handoff: all $(HELPER_FILES) $(BENCH_FILES) ## how long a hand-off holds up who opens files (CROWDS="0 200 1000" ROUNDS=)
 	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' tests/bench/bench_handoff.sh
 

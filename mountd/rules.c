@@ -331,15 +331,30 @@ static int section_from_name(const char *name, int *ret_section)
 	return 0;
 }
 
-static int set_daemon_key(struct rules *rules, const char *key, const char *value)
+static int set_status_group(struct rules *rules, const char *value)
 {
-	if (strcmp(key, "status-group") != 0)
-		return -ENOENT;
-	if (rules->status_group)
-		return -EEXIST;
-	if (!value[0] || strpbrk(value, " \t"))
-		return -EINVAL;
-	return set_text(&rules->status_group, value);
+	return value[0] && !strpbrk(value, " \t") ? set_text(&rules->status_group, value) : -EINVAL;
+}
+
+static const struct {
+	const char *key;
+	int (*set)(struct rules *rules, const char *value);
+} daemon_keys[] = {
+	{ "status-group", set_status_group },
+};
+
+static int set_daemon_key(struct rules *rules, const char *key, const char *value,
+			  unsigned *io_seen)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(daemon_keys); i++) {
+		if (strcmp(key, daemon_keys[i].key) != 0)
+			continue;
+		if (*io_seen & 1U << i)
+			return -EEXIST;
+		*io_seen |= 1U << i;
+		return daemon_keys[i].set(rules, value);
+	}
+	return -ENOENT;
 }
 
 static int set_plugin_key(struct rules *rules, const char *key, const char *value,
@@ -368,7 +383,7 @@ static int set_key(struct rules *rules, int section, const char *key, const char
 	if (section == SECTION_PLUGINS)
 		return set_plugin_key(rules, key, value, io_seen);
 	if (section == SECTION_DAEMON)
-		return set_daemon_key(rules, key, value);
+		return set_daemon_key(rules, key, value, io_seen);
 	for (size_t i = 0; i < ARRAY_SIZE(front_keys); i++) {
 		if (strcmp(key, front_keys[i].key) != 0)
 			continue;

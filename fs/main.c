@@ -24,7 +24,7 @@ enum { EXIT_USAGE = 2, OPTIONS_MAX = 128 };
 static const char usage_text[] =
 	"usage: fsgroupfs [-f] [-o OPTION[,OPTION...]]... SOURCE TARGET\n"
 	"  shows the directory SOURCE at TARGET as owned by a group, while the real ownership follows\n"
-	"  -f                      stay in the foreground\n"
+	"  -f                      stay in the foreground, and log to standard error; else to journald, or to syslogd\n"
 	"  -o gid=N                the group (fsGroup)\n"
 	"  -o ro                   read-only: nothing is ever written to SOURCE\n"
 	"  -o policy=P             Always (default), OnRootMismatch or RootOnly\n"
@@ -197,6 +197,7 @@ static int run_in_background(struct command *command, const char *source, const 
 	/* In a session of its own: the terminal's end is not the mount's. */
 	setsid();
 	fill_standard_descriptors(true);
+	log_to_system("fsgroupfs");
 	exit(keeper_main(&command->options, source, target, command->arguments, ready[1]));
 }
 
@@ -223,11 +224,13 @@ int main(int argc, char **argv)
 	if (status == 0) {
 		log_setup(LOG_INFO, command.options.volume);
 		if (command.server) {
+			log_to_system("fsgroupfs");
 			status = run_server(&command);
 		} else {
 			const char *source = argv[optind], *target = argv[optind + 1];
 
 			close_others(&command.options);
+			log_to_system("fsgroupfs");
 			if (command.options.ready_fd >= 0)
 				setsid();
 			status = command.foreground ?

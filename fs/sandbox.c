@@ -23,6 +23,7 @@
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
+#include "fs/base/log.h"
 #include "fs/fuse_ioctl.h"
 
 /* Capabilities that an overlay server keeps, and what it does with each. */
@@ -205,7 +206,6 @@ static void on_refused_call(int signal, siginfo_t *info, void *context)
 	ucontext_t *uc = context;
 	char digits[12];
 	int count = 0;
-	ssize_t n;
 
 	(void)signal;
 	do
@@ -213,9 +213,8 @@ static void on_refused_call(int signal, siginfo_t *info, void *context)
 	while ((number /= 10) > 0);
 	while (count > 0)
 		line[len++] = digits[--count];
-	line[len++] = '\n';
-	n = write(STDERR_FILENO, line, len);
-	(void)n;
+	line[len] = '\0';
+	log_in_handler(line);
 #if defined(__x86_64__)
 	uc->uc_mcontext.gregs[REG_RAX] = -EPERM;
 #elif defined(__aarch64__)

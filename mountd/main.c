@@ -31,7 +31,7 @@ static int usage(FILE *out)
 	fprintf(out,
 		"usage: fsgroup-mountd [--root DIR] [-f] [--idle-exit SECONDS]\n"
 		"  --root DIR           state in DIR/var/lib/fsgroupfs, sockets in DIR/run/fsgroupfs (default /)\n"
-		"  -f, --foreground     stay in the foreground, log to standard error\n"
+		"  -f, --foreground     stay in the foreground, log to standard error (in a service to journald)\n"
 		"  --idle-exit SECONDS  end after so long without a volume and a client (default 60; 0: never)\n");
 	return out == stdout ? EXIT_OK : EXIT_USAGE;
 }
@@ -104,7 +104,6 @@ static void configure(const struct layout *layout, struct configuration *ret)
 	int r;
 
 	*ret = (struct configuration){ .status_gid = GID_UNSET };
-	log_setup(LOG_INFO, NULL);
 	if (rules_load(layout->config_path, &rules, why) < 0) {
 		snprintf(ret->warning, sizeof(ret->warning),
 			 "ignoring [log] and [daemon]; mounts will fail: %.400s", why);
@@ -186,6 +185,8 @@ static int serve(const struct options *options, const struct layout *layout,
 			r = daemon_ready(ready_fd, log_fd);
 		if (r < 0)
 			return fail(layout->state_path, r);
+	} else {
+		log_to_system("fsgroup-mountd");
 	}
 	if (configuration.warning[0])
 		log_line(LOG_WARNING, "start", "%s", configuration.warning);

@@ -65,6 +65,20 @@ def ends(process, seconds=lib_daemon.PATIENCE):
         return None
 
 
+def keepers_of(target):
+    """Pids of those whose command line names it."""
+    pids = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as text:
+                words = text.read().split(b"\0")
+        except (FileNotFoundError, ProcessLookupError):
+            continue
+        if words[0].endswith(b"/fsgroupfs") and (ROOT + target).encode() in words:
+            pids.append(pid)
+    return pids
+
+
 def refused(text, words, *arguments, **options):
     process = start(*arguments, **options)
     error = process.communicate(timeout=lib_daemon.PATIENCE)[1].decode()
@@ -101,9 +115,7 @@ with open(f"/proc/{daemon.pid}/cgroup", encoding="ascii") as theirs, open("/proc
     check("it stays in the control group of the service", theirs.read() == ours.read())
 check("a volume is mounted", ctl("mount", "--plugin", "local", "--source", ROOT + "/source", "--target", ROOT + "/second",
                                  "--fsgroup", "4242", "--converge-rate", "1", "--volume-id", "second").returncode == 0)
-keepers = [pid for pid in os.listdir("/proc") if pid.isdigit() and
-           open(f"/proc/{pid}/cmdline", "rb").read().split(b"\0")[0].endswith(b"/fsgroupfs") and
-           b"/second" in open(f"/proc/{pid}/cmdline", "rb").read()]
+keepers = keepers_of("/second")
 check("its children do not speak for it", keepers and not any(
     word in open(f"/proc/{pid}/environ", "rb").read() for pid in keepers
     for word in (b"NOTIFY_SOCKET", b"LISTEN_", b"WATCHDOG_")), keepers)
@@ -146,11 +158,46 @@ refused("two sockets", "one listening stream socket", [socket_passed, other])
 refused("a socket that does not listen", "one listening stream socket", [listen(ROOT + "/other", listening=False)])
 refused("a socket of datagrams", "one listening stream socket", [listen(ROOT + "/other", socket.SOCK_DGRAM, False)])
 refused("no socket where one is announced", "one listening stream socket", [], count=1)
-daemon = start([socket_passed], pid=1)
+daemon = start([socket_passed], "--idle-exit", "1", pid=1)
 hear("READY=1")
 check("sockets for another process are closed, and its own is made", os.stat(PATH).st_ino != inode)
 with connect(PATH) as s:
     check("and answers", ask(s, command="ping")["result"]["pid"] == daemon.pid)
-os.unlink(PATH)
-check("a daemon that nobody can reach ends", ends(daemon) == 0, daemon.returncode)
+    os.unlink(PATH)  # a client keeps it from being idle
+    ended = ends(daemon)
+check("a daemon that nobody can reach ends", ended == 0 and b"another socket, or none" in daemon.stderr.read(), ended)
+
+# ---- journald ----
+
+
+def read_journal(words):
+    """The first message that has all these words, or None."""
+    while True:
+        try:
+            text = journal.recv(4096).decode()
+        except TimeoutError:
+            return None
+        if all(word in text for word in words):
+            return text
+
+
+journal = listen("/run/systemd/journal/socket", socket.SOCK_DGRAM, False)
+journal.settimeout(lib_daemon.PATIENCE)
+overlay = [os.path.dirname(DAEMON) + "/fsgroupfs", "-o", "gid=4242,handoff=no", ROOT + "/source", ROOT + "/second"]
+check("an overlay in the background", subprocess.run(overlay, check=False).returncode == 0)
+for keeper in keepers_of("/second"):
+    with open(f"/proc/{keeper}/task/{keeper}/children", encoding="ascii") as text:
+        for server in text.read().split():
+            os.kill(int(server), signal.SIGKILL)
+text = read_journal(["SYSLOG_IDENTIFIER=fsgroupfs\n", "PRIORITY="])
+check("says to journald that its server died", text and "MESSAGE=op=" in text, text)
+subprocess.run(["umount", ROOT + "/second"], check=True)
+stream, theirs = socket.socketpair()
+seen = os.fstat(theirs.fileno())
+daemon = subprocess.Popen([DAEMON, "--root", ROOT, "-f"], stderr=theirs,
+                          env=dict(os.environ, JOURNAL_STREAM=f"{seen.st_dev}:{seen.st_ino}"))
+text = read_journal(["SYSLOG_IDENTIFIER=fsgroup-mountd\n", "op=start"])
+check("a daemon whose standard error is journald's gives it fields", text and "\nFSGROUPFS_OP=start\n" in text, text)
+daemon.terminate()
+check("it ends", ends(daemon) == 0)
 lib_daemon.end()

@@ -108,6 +108,10 @@ check 'unmount' ctl unmount logged
 
 # ---- a service manager ----
 
+# Its journal is in a /run of this test's own.
+mount -t tmpfs -o mode=755 tmpfs /run
+mkdir -p /run/systemd/journal
+
 check 'all that it does' python3 "$(dirname "$0")/daemon_service.py" "$BIN/fsgroup-mountd" "$FSGROUPFS_ROOT" \
 	"$BIN/fsgroupctl"
 end_volume_test

@@ -5,9 +5,12 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
+
+#include <sys/socket.h>
 
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
@@ -82,6 +85,78 @@ static void log_line_keeps_errno(void **state)
 	errno = EXDEV;
 	capture(line, sizeof(line), LOG_INFO, "x", "y");
 	assert_int_equal(errno, EXDEV);
+}
+
+/* What one log_line() sends as a datagram of that form, NUL-terminated. */
+static void capture_sent(enum log_form form, const char *volume, const char *message,
+			 char *ret_text, size_t size)
+{
+	int fds[2];
+	ssize_t len;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM, 0, fds), 0);
+	log_setup(LOG_INFO, volume);
+	log_to(fds[0], form, "prog");
+	log_line(LOG_WARNING, "open", "%s", message);
+	log_to(STDERR_FILENO, LOG_FORM_LINE, "");
+	len = recv(fds[1], ret_text, size - 1, MSG_DONTWAIT);
+	assert_true(len > 0);
+	ret_text[len] = '\0';
+	close(fds[0]);
+	close(fds[1]);
+}
+
+static void log_line_for_journald_is_fields(void **state)
+{
+	char text[512];
+
+	(void)state;
+	capture_sent(LOG_FORM_JOURNAL, "data", "gone", text, sizeof(text));
+	assert_string_equal(text, "PRIORITY=4\nSYSLOG_IDENTIFIER=prog\nFSGROUPFS_OP=open\n"
+				  "FSGROUPFS_VOLUME=data\nMESSAGE=op=open vol=data gone\n");
+	/* No text makes a field. */
+	capture_sent(LOG_FORM_JOURNAL, NULL, "a\n_UID=0\n", text, sizeof(text));
+	assert_string_equal(text, "PRIORITY=4\nSYSLOG_IDENTIFIER=prog\nFSGROUPFS_OP=open\n"
+				  "MESSAGE=op=open a?_UID=0?\n");
+}
+
+static void log_line_for_syslogd_has_its_priority(void **state)
+{
+	char text[512], wanted[512];
+
+	(void)state;
+	capture_sent(LOG_FORM_SYSLOG, "data", "gone", text, sizeof(text));
+	snprintf(wanted, sizeof(wanted), "<28>prog[%d]: op=open vol=data gone", (int)getpid());
+	assert_string_equal(text, wanted);
+}
+
+static void log_line_nobody_reads_does_not_block(void **state)
+{
+	int fds[2];
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK, 0, fds), 0);
+	log_setup(LOG_INFO, NULL);
+	log_to(fds[0], LOG_FORM_JOURNAL, "prog");
+	for (int i = 0; i < 10000; i++)
+		log_line(LOG_INFO, "x", "y");
+	close(fds[1]);
+	log_line(LOG_INFO, "x", "y");
+	log_to(STDERR_FILENO, LOG_FORM_LINE, "");
+	close(fds[0]);
+}
+
+static void log_to_system_chosen_standard_error_stays(void **state)
+{
+	char line[512];
+
+	(void)state;
+	log_setup(LOG_INFO, NULL);
+	setenv("JOURNAL_STREAM", "1:1", 1);
+	log_to_system("prog");
+	capture(line, sizeof(line), LOG_ERROR, "open", "gone");
+	assert_non_null(strstr(line, "Z error op=open gone\n"));
+	unsetenv("JOURNAL_STREAM");
 }
 
 static void log_level_from_name_round_trip(void **state)
@@ -162,6 +237,10 @@ int main(void)
 		cmocka_unit_test(log_line_above_the_level_is_silent),
 		cmocka_unit_test(log_line_too_long_is_one_line),
 		cmocka_unit_test(log_line_keeps_errno),
+		cmocka_unit_test(log_line_for_journald_is_fields),
+		cmocka_unit_test(log_line_for_syslogd_has_its_priority),
+		cmocka_unit_test(log_line_nobody_reads_does_not_block),
+		cmocka_unit_test(log_to_system_chosen_standard_error_stays),
 		cmocka_unit_test(log_level_from_name_round_trip),
 		cmocka_unit_test(log_quote_special_bytes_are_escaped),
 		cmocka_unit_test(log_quote_exact_fit_is_whole),

@@ -95,9 +95,10 @@ int client_ask_running(const char *root, json_t *request, json_t **ret_reply)
 
 	if (r < 0)
 		return r;
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
-	r = request ? proto_send(fd, request) : -ENOMEM;
+	if (request)
+		json_object_set_new(request, "version", json_integer(PROTO_VERSION));
+	r = request ? proto_send_within(fd, request, ASK_LIMIT_S * 1000) : -ENOMEM;
 	if (r == 0)
 		r = receive(fd, NULL, NULL, ret_reply);
 	return r > 0 ? 0 : r == 0 ? -ECONNRESET : r;

@@ -59,7 +59,7 @@ static const struct {
 	{ "explain", ctl_explain },
 	{ "doctor", NULL },
 	{ "config", NULL },
-	{ "metrics", NULL },
+	{ "metrics", ctl_metrics },
 	{ "install-flexvolume", ctl_install_flexvolume },
 	{ "reconstruct", ctl_reconstruct },
 	{ "store", ctl_store },

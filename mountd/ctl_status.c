@@ -181,3 +181,18 @@ int ctl_events(const struct ctl *ctl, int argc, char **argv)
 	json_decref(result);
 	return exit;
 }
+
+/* ---- metrics ---- */
+
+int ctl_metrics(const struct ctl *ctl, int argc, char **argv)
+{
+	json_t *result = NULL;
+	int exit = ask(ctl, argc, argv, &result);
+
+	if (result && ctl->json)
+		show_json(result, false);
+	else if (json_is_string(result))
+		fputs(json_string_value(result), stdout);
+	json_decref(result);
+	return exit;
+}

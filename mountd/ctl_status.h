@@ -2,7 +2,7 @@
 #ifndef MOUNTD_CTL_STATUS_H
 #define MOUNTD_CTL_STATUS_H
 
-/* ctl_status: the commands of fsgroupctl that only look: status, list, events. One thread. */
+/* ctl_status: the commands of fsgroupctl that only look: status, list, events, metrics. One thread. */
 
 #include "mountd/ctl_call.h"
 
@@ -10,5 +10,6 @@
 int ctl_status(const struct ctl *ctl, int argc, char **argv);
 int ctl_list(const struct ctl *ctl, int argc, char **argv);
 int ctl_events(const struct ctl *ctl, int argc, char **argv);
+int ctl_metrics(const struct ctl *ctl, int argc, char **argv);
 
 #endif

@@ -16,6 +16,7 @@
 #include "fs/ownership/own_tree.h"
 #include "mountd/device_host.h"
 #include "mountd/holders.h"
+#include "mountd/manager.h"
 #include "mountd/mount.h"
 #include "mountd/steps.h"
 #include "mountd/wrapped.h"
@@ -242,9 +243,10 @@ static bool host_is_root_at_shell(const struct volume_builder *b)
 	return front && front->is_root_at_shell;
 }
 
-void host_trace(const char *line)
+void host_trace(const struct volume_builder *b, const struct traced_call *call)
 {
-	log_line(LOG_DEBUG, "plugin", "%s", line);
+	log_line(LOG_DEBUG, "plugin", "%s", call->line);
+	manager_meter_call(((const struct building *)b)->manager, call);
 }
 
 const struct host host_table = {

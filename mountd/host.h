@@ -11,6 +11,7 @@
 
 #include "mountd/rules.h"
 #include "plugins/plugin.h"
+#include "plugins/trace.h"
 
 struct manager;
 
@@ -39,8 +40,8 @@ static inline struct building *building_of(struct volume_builder *b)
 int host_fail(struct volume_builder *b, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
-/* host_trace: where the lines of plugins/trace.h go: the log, at level debug. */
-void host_trace(const char *line);
+/* host_trace: where the calls of plugins/trace.h go: the log, at level debug, and the manager's meters. */
+void host_trace(const struct volume_builder *b, const struct traced_call *call);
 
 extern const struct host host_table;
 

@@ -89,6 +89,9 @@ int manager_new(const struct layout *layout, struct manager **ret_manager, char 
 	pthread_cond_init(&m->changed, &attr);
 	pthread_condattr_destroy(&attr);
 	m->generation = 1;
+	m->meters = meters_new();
+	if (!m->meters)
+		return -ENOMEM;
 	r = boot_id_get(layout->root, m->boot_id, ret_error, ANSWER_TEXT_MAX);
 	if (r < 0)
 		return r;
@@ -118,6 +121,7 @@ void manager_free(struct manager *m)
 		return;
 	usages_free(m->usages);
 	overlays_free(m->overlays);
+	meters_free(m->meters);
 	volume_files_free(m->files);
 	store_close(m->store);
 	mended_free(m);
@@ -357,6 +361,7 @@ void event(struct manager *m, const char *volume_id, const char *kind, const cha
 		if ((unsigned char)*p < 0x20 || *p == 0x7f)
 			*p = '?';
 	}
+	meters_event(m->meters, kind);
 	r = store_event_add(m->store, volume_id, kind, message);
 	if (r < 0)
 		log_line(LOG_WARNING, "event",

@@ -148,6 +148,16 @@ enum proto_exit manager_status(struct manager *m, const char *volume, struct ans
  */
 enum proto_exit manager_explain(struct manager *m, const char *path, struct answer *answer);
 
+/* manager_metrics: figures of volumes and daemon, one text in Prometheus' form. */
+enum proto_exit manager_metrics(struct manager *m, struct answer *answer);
+
+/* manager_meter: a request was answered. @command: of the table of requests. */
+void manager_meter(struct manager *m, const char *command, int exit, uint64_t us);
+
+/* manager_meter_call: a call of a plugin. */
+struct traced_call;
+void manager_meter_call(struct manager *m, const struct traced_call *call);
+
 /* manager_recover: another try to serve the volume, whose overlay has given its servers up. */
 enum proto_exit manager_recover(struct manager *m, const char *volume, struct answer *answer);
 

@@ -13,6 +13,7 @@
 #include "mountd/boot_id.h"
 #include "mountd/host.h"
 #include "mountd/manager.h"
+#include "mountd/meters.h"
 #include "mountd/mount.h"
 #include "mountd/mount_watch.h"
 #include "mountd/overlays.h"
@@ -45,6 +46,7 @@ struct manager {
 	struct volume_files *files;
 	struct overlays *overlays;
 	struct usages *usages;
+	struct meters *meters;
 	int volumes_fd, runs_fd, keepers_fd;
 	char *volumes_path;
 	char boot_id[BOOT_ID_SIZE];

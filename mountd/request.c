@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fs/base/clock.h"
 #include "fs/base/log.h"
 #include "mountd/proto.h"
 #include "mountd/redact.h"
@@ -421,6 +422,15 @@ static enum proto_exit handle_explain(struct request *q)
 	return manager_explain(q->m, path, &q->answer);
 }
 
+static enum proto_exit handle_metrics(struct request *q)
+{
+	json_error_t error;
+
+	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{}") < 0)
+		return usage(q, &error);
+	return manager_metrics(q->m, &q->answer);
+}
+
 static enum proto_exit handle_ping(struct request *q)
 {
 	q->answer.result = json_pack("{s:i, s:i}", "pid", (int)getpid(), "version", PROTO_VERSION);
@@ -464,6 +474,7 @@ static const struct command {
 	{ "reconstruct", handle_reconstruct },
 	{ "store", handle_store },
 	{ "explain", handle_explain },
+	{ "metrics", handle_metrics, FOR_GROUP },
 	/* clang-format on */
 };
 
@@ -523,8 +534,14 @@ static bool dispatch(struct request *q, const char *name, const json_t *version)
 		return false;
 	}
 	q->shown = command->shown;
-	if (volume_is_harmless(q))
+	if (volume_is_harmless(q)) {
+		uint64_t began_ns = clock_now_ns();
+
 		command->handle(q);
+		if (!q->stopped)
+			manager_meter(q->m, command->name, q->answer.exit,
+				      (clock_now_ns() - began_ns) / 1000);
+	}
 	return true;
 }
 

@@ -25,10 +25,15 @@ static void say(const struct volume_builder *b, const char *call, const char *re
 		uint64_t began_us)
 {
 	char line[256];
+	const struct traced_call traced = { .plugin = b->trace->plugin->name,
+					    .call = call,
+					    .result = result,
+					    .us = now_us() - began_us,
+					    .line = line };
 
 	snprintf(line, sizeof(line), "vol=%s plugin=%s call=%s result=%s us=%" PRIu64, b->id,
-		 b->trace->plugin->name, call, result, now_us() - began_us);
-	b->trace->say(line);
+		 traced.plugin, call, result, traced.us);
+	b->trace->say(b, &traced);
 }
 
 static int done(const struct volume_builder *b, const char *call, int result, uint64_t began_us)
@@ -113,9 +118,9 @@ static int trace_unmount_device(struct volume_builder *b, const struct device_pl
 	return done(b, "unmount_device", b->trace->plugin->unmount_device(b, place), began);
 }
 
-const struct volume_plugin *trace_plugin(struct trace *trace, struct volume_builder *b,
-					 const struct volume_plugin *plugin,
-					 void (*sink)(const char *line))
+const struct volume_plugin *
+trace_plugin(struct trace *trace, struct volume_builder *b, const struct volume_plugin *plugin,
+	     void (*sink)(const struct volume_builder *b, const struct traced_call *call))
 {
 	struct volume_plugin *table = &trace->table;
 

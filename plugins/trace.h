@@ -13,21 +13,30 @@
  * the source (identity, is_shared, manages) are not decorated. Thread rule of plugin.h.
  */
 
+#include <stdint.h>
+
 #include "plugins/plugin.h"
+
+/* A call that was traced. */
+struct traced_call {
+	const char *plugin, *call, *result;
+	uint64_t us;
+	const char *line; /* without a newline */
+};
 
 /* One builder's decorator; the fields are trace's own. Must live as long as the builder. */
 struct trace {
 	struct volume_plugin table;
 	const struct volume_plugin *plugin;
-	void (*say)(const char *line);
+	void (*say)(const struct volume_builder *b, const struct traced_call *call);
 };
 
 /*
  * trace_plugin: the table to call instead of @plugin's with the builder @b, and with it alone.
- * @say: gets each line, without a newline; any thread that calls the plugin
+ * @say: gets each call; any thread that calls the plugin
  */
-const struct volume_plugin *trace_plugin(struct trace *trace, struct volume_builder *b,
-					 const struct volume_plugin *plugin,
-					 void (*say)(const char *line));
+const struct volume_plugin *
+trace_plugin(struct trace *trace, struct volume_builder *b, const struct volume_plugin *plugin,
+	     void (*say)(const struct volume_builder *b, const struct traced_call *call));
 
 #endif

@@ -147,6 +147,65 @@ answers 'store restore' '.[0]' store restore "$scratch/dump"
 check_same 'a failure writes nothing there' '' "$(ctl status --json frob || true)"
 check_same 'an unmount of what is not there says null' null "$(ctl unmount --json frob)"
 
+# ---- metrics ----
+
+# Reads the text form of Prometheus strictly; prints the value of each series that is asked for.
+read_metrics() {
+	python3 /dev/fd/3 "$@" 3<<-'PYTHON'
+		import re, sys
+		name, label = r"[a-zA-Z_:][a-zA-Z0-9_:]*", r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\[\\"n])*)"'
+		text = sys.stdin.buffer.read().decode("utf-8")
+		assert text.endswith("\n")
+		types, helps, family, samples = {}, set(), None, {}
+		for line in text[:-1].split("\n"):
+		    comment = re.fullmatch(rf"# (HELP|TYPE) ({name}) (.+)", line)
+		    if comment:
+		        kind, about, rest = comment.groups()
+		        if kind == "HELP":
+		            assert about not in helps, line
+		            helps.add(about)
+		        else:
+		            assert about in helps and about not in types and rest in ("counter", "gauge", "histogram"), line
+		            assert (rest == "counter") == about.endswith("_total"), line
+		            types[about], family = rest, about
+		        continue
+		    sample = re.fullmatch(rf"({name})(?:\{{({label}(?:,{label})*)\}})? ([0-9.]+)", line)
+		    assert sample, line
+		    labels = dict(re.findall(label, sample.group(2) or ""))
+		    base = sample.group(1)
+		    if types[family] == "histogram":
+		        assert base in (family + "_bucket", family + "_sum", family + "_count"), line
+		    else:
+		        assert base == family, line
+		    key = (base, tuple(sorted(labels.items())))
+		    assert key not in samples, line
+		    samples[key] = float(sample.group(len(sample.groups())))
+		for (base, labels), value in samples.items():
+		    if not base.endswith("_bucket") or dict(labels)["le"] != "+Inf":
+		        continue
+		    own = tuple(pair for pair in labels if pair[0] != "le")
+		    steps = [(float(dict(l)["le"]), v) for (b, l), v in samples.items()
+		             if b == base and tuple(pair for pair in l if pair[0] != "le") == own]
+		    assert steps == sorted(steps) and [v for _, v in steps] == sorted(v for _, v in steps), base
+		    assert value == samples[(base[:-7] + "_count", own)] and (base[:-7] + "_sum", own) in samples, base
+		for wanted in sys.argv[1:]:
+		    base, _, rest = wanted.partition("{")
+		    key = (base, tuple(sorted(re.findall(label, rest))))
+		    print("%g" % samples[key] if key in samples else "none")
+	PYTHON
+}
+ctl metrics >"$scratch/metrics"
+check 'metrics are of the form' read_metrics <"$scratch/metrics"
+check_same 'volumes by state, entries by kind, requests, calls, events' '1 3 304 0 1 1 5' "$(read_metrics \
+	'fsgroupfs_volumes{state="converged"}' 'fsgroupfs_volumes{state="native"}' \
+	'fsgroupfs_volume_entries{volume="wide",kind="seen"}' 'fsgroupfs_volume_entries{volume="wide",kind="failed"}' \
+	'fsgroupfs_requests_total{command="refresh",exit="0"}' \
+	'fsgroupfs_plugin_calls_total{plugin="secret",call="refresh",result="unchanged"}' \
+	'fsgroupfs_events_total{kind="mounted"}' <"$scratch/metrics" | paste -sd ' ')"
+check_fails 'a form that is wrong is noticed' eval \
+	'sed "s/^fsgroupfs_volumes{state=\"native\"} .*/& &/" "$scratch/metrics" | read_metrics'
+check_same 'as JSON' "$(grep -c '^# TYPE' "$scratch/metrics")" "$(ctl metrics --json | jq -r . | grep -c '^# TYPE')"
+
 # ---- a node is drained ----
 
 # What is held stays, the others go; both are named.

@@ -7,8 +7,11 @@
 
 static char lines[4096];
 
-static void note(const char *line)
+static void note(const struct volume_builder *b, const struct traced_call *call)
 {
+	const char *line = call->line;
+
+	(void)b;
 	assert_true(strlen(lines) + strlen(line) + 2 < sizeof(lines));
 	strcat(lines, line);
 	strcat(lines, "\n");

@@ -91,7 +91,8 @@ static void say(const struct ctl *ctl, const char *dir, const struct driver *con
 		const char *program)
 {
 	static const char *const keys[] = { "driver", "deviceDriver" };
-	json_t *result = json_pack("{s:s, s:s}", "directory", dir, "program", program);
+	json_t *result =
+		json_pack("{s:s, s:s, s:n}", "directory", dir, "program", program, "deviceDriver");
 
 	for (size_t i = 0; i < ARRAY_SIZE(keys) && drivers[i]; i++) {
 		json_object_set_new(result, keys[i],

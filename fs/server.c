@@ -561,8 +561,8 @@ static bool is_followed(struct server *s)
 			return true;
 		if (message.kind == CHANNEL_GO_ON)
 			return false;
-		/* What stands in the shared memory as well, for the next server to find. */
-		if (message.kind < 32)
+		/* What stands in the shared memory as well, for the next server to find; who asked for an answer asks again. */
+		if (message.kind < 32 && message.kind != CHANNEL_EXPLAIN)
 			s->heard |= 1u << message.kind;
 	}
 	return false;
@@ -588,6 +588,7 @@ static bool give_way(struct server *s)
 	/* First: to end between two files may take as long as a file does, and users go on meanwhile. */
 	converge_stop(s->ov.converger);
 	walks = walks && !atomic_load(&s->ov.shared.header->walk_done);
+	explainer_wait(&s->explainer);
 	r = drain_requests(s);
 	if (r == 0)
 		leave_behind(s);

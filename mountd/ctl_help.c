@@ -192,9 +192,12 @@ static const struct command_help commands[] = {
 	  "fsgroupctl store check\n"
 	  "fsgroupctl store dump >volumes.json" },
 	{ "upgrade",
-	  "[--volume ID | --all]",
-	  "not built yet",
-	  NULL,
+	  "--volume ID | --all [--json]",
+	  "has what serves volumes followed by the programs that are installed now; nobody is unmounted",
+	  "  --volume ID          only what serves this volume\n"
+	  "  --all                all of them, then the daemon\n"
+	  JSON
+	  "A program that cannot take over is refused while the old one serves on.\n",
 	  "fsgroupctl upgrade --all" },
 	{ "completion",
 	  "bash | zsh",

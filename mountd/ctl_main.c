@@ -20,6 +20,7 @@
 #include "mountd/ctl_stage.h"
 #include "mountd/ctl_status.h"
 #include "mountd/ctl_store.h"
+#include "mountd/ctl_upgrade.h"
 #include "mountd/ctl_volume.h"
 #include "mountd/proto.h"
 
@@ -64,7 +65,7 @@ static const struct {
 	{ "reconstruct", ctl_reconstruct },
 	{ "store", ctl_store },
 	{ "recover", ctl_steer },
-	{ "upgrade", NULL },
+	{ "upgrade", ctl_upgrade },
 	{ "completion", ctl_completion },
 	{ "help", run_help },
 	/* clang-format on */

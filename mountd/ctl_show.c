@@ -138,7 +138,8 @@ void show_status(const json_t *status, const struct text_terminal *terminal)
 	if (json_is_integer(gid))
 		show_entries(status);
 	if (json_is_object(server))
-		printf("  server      pid %lld, %lld restarts, data %s\n", number_of(server, "pid"),
+		printf("  server      pid %lld, version %s, %lld restarts, data %s\n",
+		       number_of(server, "pid"), text_of(server, "version"),
 		       number_of(server, "restarts"), text_of(server, "dataPath"));
 	show_failures(status);
 }

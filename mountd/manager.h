@@ -161,6 +161,13 @@ void manager_meter_call(struct manager *m, const struct traced_call *call);
 /* manager_recover: another try to serve the volume, whose overlay has given its servers up. */
 enum proto_exit manager_recover(struct manager *m, const char *volume, struct answer *answer);
 
+/*
+ * manager_upgrade: what serves @volume, or with NULL every volume, is followed by the fsgroupfs that is installed now.
+ * The answer: {"servers": [{"volume", "from", "to", "error"}]}; it fails where one could not be followed, and after a
+ * program that cannot take over the rest is not tried.
+ */
+enum proto_exit manager_upgrade(struct manager *m, const char *volume, struct answer *answer);
+
 enum proto_exit manager_pause(struct manager *m, const char *volume, bool paused,
 			      struct answer *answer);
 

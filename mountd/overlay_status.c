@@ -94,6 +94,8 @@ int overlay_status_parse(const char *message, struct overlay_status *ret_status)
 		snprintf(s.reason, sizeof(s.reason), "a reason too long to show");
 	bad |= get_text(message, "run", s.run, sizeof(s.run));
 	bad |= get_text(message, "epoch", s.epoch, sizeof(s.epoch));
+	bad |= get_text(message, "keeper_version", s.keeper_version, sizeof(s.keeper_version));
+	bad |= get_text(message, "server_version", s.server_version, sizeof(s.server_version));
 	bad |= get_text(message, "data_path", data_path, sizeof(data_path));
 	bad |= get_text(message, "requests", s.requests, sizeof(s.requests));
 	bad |= get_u64(message, "seen", &s.counters.seen);
@@ -105,6 +107,8 @@ int overlay_status_parse(const char *message, struct overlay_status *ret_status)
 	bad |= get_u64(message, "rate", &s.rate);
 	bad |= get_u64(message, "converge_rate", &s.converge_rate);
 	bad |= get_u64(message, "restarts", &s.restarts);
+	bad |= get_u64(message, "upgrades", &s.upgrades);
+	bad |= get_u64(message, "protocol", &s.protocol);
 	bad |= get_u64(message, "mount_id", &s.mount_id);
 	bad |= get_u64(message, "failures_total", &s.failures_total);
 	bad |= get_flag(message, "paused", &s.paused);

@@ -19,6 +19,7 @@
 #define OVERLAY_TEXT_MAX 256
 #define OVERLAY_RUN_SIZE 33
 #define OVERLAY_EPOCH_SIZE 48
+#define OVERLAY_VERSION_SIZE 64
 #define OVERLAY_REQUESTS_SIZE 2048
 
 struct overlay_status {
@@ -32,7 +33,9 @@ struct overlay_status {
 	uint64_t converge_rate;
 	bool paused;
 	pid_t keeper_pid, server_pid;
-	uint64_t restarts;
+	char keeper_version[OVERLAY_VERSION_SIZE], server_version[OVERLAY_VERSION_SIZE];
+	uint64_t protocol; /* of the keeper (fs/control.h); 0: from before there were numbers */
+	uint64_t restarts, upgrades;
 	bool passthrough;
 	uint64_t mount_id; /* unique id of what is at the target */
 	bool held;	   /* after the hand-off: the detached overlay still has users */

@@ -725,6 +725,40 @@ int overlay_explain(struct overlay *o, const char *path, uint64_t timeout_ms, ch
 	return r == -EAGAIN ? -ETIMEDOUT : r;
 }
 
+/* An answer that is worth @ret_error's line when there is none. */
+static int upgrade(struct overlay *o, int program_fd, char *ret_error)
+{
+	AUTO_FREE char *text = malloc(KEYVAL_MAX + 1);
+	AUTO_FD int fd = -1;
+	int r = text ? connect_keeper(o, &fd) : -ENOMEM;
+
+	if (r < 0)
+		return r;
+	control_limit(fd, OVERLAY_UPGRADE_MS);
+	r = control_send_fd(fd, "upgrade", program_fd);
+	if (r == 0)
+		r = control_receive(fd, text);
+	return r == 0 ? control_error(text, ret_error) : r;
+}
+
+int overlay_upgrade(struct overlay *o, int program_fd, char *ret_error)
+{
+	struct overlay_status status;
+	int r = -EOPNOTSUPP;
+
+	ret_error[0] = '\0';
+	overlay_status_get(o, &status);
+	if (status.protocol < OVERLAY_PROTOCOL_UPGRADE)
+		snprintf(ret_error, OVERLAY_ERROR_MAX,
+			 "its keeper is of a version without upgrades: unmount and mount it");
+	else
+		r = upgrade(o, program_fd, ret_error);
+	if (r < 0 && !ret_error[0])
+		snprintf(ret_error, OVERLAY_ERROR_MAX, "%s",
+			 r == -EPIPE ? "the overlay has ended" : strerror(-r));
+	return r;
+}
+
 int overlay_refresh(struct overlay *o, struct overlay_status *ret_status)
 {
 	AUTO_FREE char *text = malloc(KEYVAL_MAX + 1);

@@ -25,6 +25,9 @@
 #define OVERLAY_READY_MS 30000	 /* a keeper that is not ready by then is given up */
 #define OVERLAY_REQUEST_MS 10000 /* an answer on the control socket */
 #define OVERLAY_GONE_MS 10000	 /* from the unmount to the keeper's end */
+#define OVERLAY_UPGRADE_MS 40000 /* the keeper's own limits are shorter */
+
+#define OVERLAY_PROTOCOL_UPGRADE 2 /* of fs/control.h: since then keepers know how */
 
 struct overlay;
 struct overlays;
@@ -125,6 +128,14 @@ int overlay_request(struct overlay *overlay, const char *verb, const char *key, 
  * Returns 0, -EPIPE (gone), -ETIMEDOUT (the server or the keeper does not answer), -ENOTCONN (no server), -EMSGSIZE, ...
  */
 int overlay_explain(struct overlay *overlay, const char *path, uint64_t timeout_ms, char *ret_text);
+
+/*
+ * overlay_upgrade: its server is followed by one of the program @program_fd (borrowed). Blocks until that serves, or
+ * until it is certain that it will not: then what served before does.
+ * Returns 0, or with a line in *ret_error: -EOPNOTSUPP (no server can follow this one), -EBUSY (not now), -EALREADY,
+ * -EPIPE (gone), or why the program cannot.
+ */
+int overlay_upgrade(struct overlay *overlay, int program_fd, char *ret_error);
 
 /* overlay_refresh: asks for the status now, follows it, and returns it: before an unmount, say. */
 int overlay_refresh(struct overlay *overlay, struct overlay_status *ret_status);

@@ -2,10 +2,12 @@
 #include "mountd/path_program.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
@@ -41,4 +43,37 @@ int program_path(const char *name, char *ret_path, size_t size)
 	self[len] = '\0';
 	*strrchr(self, '/') = '\0';
 	return find_beside(self, name, ret_path, size);
+}
+
+static const char *fault_of(const struct stat *st)
+{
+	return !S_ISREG(st->st_mode) || !(st->st_mode & 0111) ? "is no program" :
+	       st->st_uid != 0				      ? "does not belong to root" :
+	       st->st_mode & 022 ? "can be written by others than root" :
+				   NULL;
+}
+
+int program_open(const char *name, int *ret_fd, char *ret_error)
+{
+	AUTO_FD int fd = -1;
+	char path[PATH_MAX];
+	const char *fault;
+	struct stat st;
+	int r = program_path(name, path, sizeof(path));
+
+	if (r == 0)
+		fd = open(path, O_PATH | O_CLOEXEC);
+	if (r == 0 && (fd < 0 || fstat(fd, &st) < 0))
+		r = -errno;
+	if (r < 0) {
+		snprintf(ret_error, PROGRAM_ERROR_MAX, "%s: %s", name, strerror(-r));
+		return r;
+	}
+	fault = fault_of(&st);
+	if (fault) {
+		snprintf(ret_error, PROGRAM_ERROR_MAX, "%.450s %s", path, fault);
+		return -EPERM;
+	}
+	*ret_fd = take_fd(&fd);
+	return 0;
 }

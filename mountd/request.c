@@ -326,6 +326,20 @@ static enum proto_exit handle_recover(struct request *q)
 	return manager_recover(q->m, volume, &q->answer);
 }
 
+static enum proto_exit handle_upgrade(struct request *q)
+{
+	const char *volume = NULL;
+	json_error_t error;
+	int all = 0;
+
+	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s?s, s?b}", "volume", &volume, "all",
+			   &all) < 0)
+		return usage(q, &error);
+	if (!volume == !all)
+		return answer_fail(&q->answer, EXIT_USAGE, "either a volume or all");
+	return manager_upgrade(q->m, volume, &q->answer);
+}
+
 static enum proto_exit handle_converge(struct request *q)
 {
 	const char *volume = NULL;
@@ -465,6 +479,7 @@ static const struct command {
 	{ "resume", handle_resume },
 	{ "converge", handle_converge },
 	{ "recover", handle_recover },
+	{ "upgrade", handle_upgrade },
 	{ "events", handle_events, FOR_GROUP, event_shown },
 	{ "refresh", handle_refresh },
 	{ "update", handle_update },

@@ -150,10 +150,11 @@ static json_t *server_json(const struct overlay_status *status)
 {
 	if (!status)
 		return json_null();
-	return json_pack("{s:i, s:I, s:s, s:o}", "pid", (int)status->server_pid, "restarts",
-			 (json_int_t)status->restarts, "dataPath",
-			 status->passthrough ? "passthrough" : "cached", "requests",
-			 requests_json(status));
+	return json_pack(
+		"{s:i, s:I, s:I, s:s, s:s, s:s, s:o}", "pid", (int)status->server_pid, "restarts",
+		(json_int_t)status->restarts, "upgrades", (json_int_t)status->upgrades, "version",
+		status->server_version, "keeperVersion", status->keeper_version, "dataPath",
+		status->passthrough ? "passthrough" : "cached", "requests", requests_json(status));
 }
 
 static void add_failures(struct manager *m, json_t *object, const char *id)

@@ -12,6 +12,22 @@
 #include "mountd/manager_impl.h"
 #include "mountd/object_list.h"
 
+static bool is_same(const char *a, const char *b)
+{
+	return a && b ? strcmp(a, b) == 0 : a == b;
+}
+
+/* Whether a refresh has left nothing to be recorded: kubelet repeats each mount after its restarts. */
+static bool is_recorded(struct manager *m, const struct volume_record *vol, const char *metadata,
+			const char *certifies)
+{
+	AUTO_FREE char *marker = NULL;
+	int r = store_marker_get(m->store, vol->id, &marker);
+
+	return (r == 0 || r == -ENOENT) && is_same(marker, certifies) &&
+	       is_same(vol->plugin_metadata, metadata);
+}
+
 /* What the plugin keeps, and the marker of what it has made, in one transaction. */
 static int record_refresh(struct manager *m, const char *id, const struct volume_work *work,
 			  const char *certifies)
@@ -27,7 +43,7 @@ static int record_refresh(struct manager *m, const char *id, const struct volume
 	if (o)
 		overlay_mute(o, id, true);
 	r = store_volume_by_id(m->store, id, &vol);
-	if (r == 0) {
+	if (r == 0 && !is_recorded(m, vol, metadata, certifies)) {
 		free(vol->plugin_metadata);
 		vol->plugin_metadata = take_ptr(&metadata);
 		r = store_setup_done(m->store, vol, certifies, NULL);

@@ -380,6 +380,7 @@ static enum proto_exit mount_known(struct mounting *x, struct volume_record *old
 		r = is_at_target(x->m, old, x->target, why);
 		if (r == 1)
 			r = repeat_live(x, old, why);
+		x->is_repeated = r == 1;
 		if (r == 1)
 			return EXIT_OK;
 		if (r < 0)
@@ -481,7 +482,8 @@ enum proto_exit manager_mount(struct manager *m, const struct mount_request *req
 		      log_quote(request->target, quoted, sizeof(quoted)), answer->error);
 		return answer->exit;
 	}
-	settle(x);
+	if (!x->is_repeated)
+		settle(x);
 	answer_state(x);
 	return EXIT_OK;
 }

@@ -23,6 +23,7 @@ struct mounting {
 	json_t *objects; /* of the request or read for it, checked; NULL: none; never recorded */
 	char *pod_namespace;	   /* that they are looked up in */
 	struct volume_record *vol; /* as asked for; later as recorded */
+	bool is_repeated; /* it was there: others see it already, so that nothing is waited for */
 	struct answer *answer;
 };
 

@@ -124,7 +124,7 @@ plugins = emptyDir local hostPath
 sources = $scratch/srv
 ownership = converge
 EOF
-make_files "$scratch/srv/data" 20
+make_files "$scratch/srv/data" 60
 make_target f
 check 'a source beneath an allowed prefix' succeeds mount "$(target f)" "$(options f plugin=local "source=$scratch/srv/data" \
 	policy=OnRootMismatch 'exclude=*.key
@@ -132,6 +132,13 @@ pgdata/**' keepPrivate=true convergeRate=1000)"
 check_same 'its arguments arrived' '["*.key","pgdata/**"]' \
 	"$(jq -c . <<<"$("$BIN/fsgroupctl" status "$(target f)" --json | jq -c '.excludes // ["*.key","pgdata/**"]')")"
 check_same 'a file of it has the group' 4242 "$(stat -c %g "$(target f)/$(ls "$(target f)" | head -n 1)")"
+succeeds unmount "$(target f)"
+# What others see already needs no time to become native: were it waited for, the call would be ended.
+slow=$(options f plugin=local "source=$scratch/srv/data" convergeRate=1)
+succeeds mount "$(target f)" "$slow"
+echo 'settle = 1h' >>"$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.conf"
+check 'kubelet was restarted during the walk: mount again, and at once' succeeds mount "$(target f)" "$slow"
+sed -i '/^settle/d' "$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.conf"
 succeeds unmount "$(target f)"
 check 'a source beside it' refused 'beneath no prefix' e plugin=local "source=$scratch/secret"
 check 'one that only begins like it' refused 'beneath no prefix' e plugin=local "source=$scratch/srvx"

@@ -120,7 +120,7 @@ INTEG_SCRIPTS := $(filter-out %.c,$(wildcard tests/integ/test_*))
 
 # --- libraries: looked for only where something is compiled, with a clear error ---
 
-NO_COMPILE := help clean distclean test demo fuzz test-fuzz check-layers check-format check-warnings install-files uninstall
+NO_COMPILE := help clean distclean test demo fuzz test-fuzz test-package check-layers check-format check-warnings install-files uninstall
 ifneq ($(filter-out $(NO_COMPILE),$(or $(MAKECMDGOALS),all)),)
 
 ifneq ($(wildcard build/deps/prefix/lib/pkgconfig/fuse3.pc),)
@@ -199,6 +199,10 @@ demo: ## set up the machine, compile, show what it does
 .PHONY: test-large
 test-large: all $(HELPER_FILES) ## the walk of ten million files in one directory, and ten thousand deep (as root; 30 GB, half an hour)
 	$(Q)ENTRIES=10000000 DEPTH=10000 TEST_TIMEOUT=7200 $(run_tests) --integ test_overlay_large
+
+.PHONY: test-package
+test-package: ## what README.md tells a new user, on fresh Debian machines (as root, with mmdebstrap; some minutes)
+	$(Q)scripts/fresh-root-test
 
 .PHONY: bench bench-converge bench-handoff bench-restart bench-upgrade
 bench: bench-converge bench-handoff bench-restart bench-upgrade ## all benchmarks (as root), results as JSON in build/bench

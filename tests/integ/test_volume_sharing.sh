@@ -9,7 +9,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib_volume.sh"
 need_root
 need_fuse
-need_tools jq setpriv unshare mkfs.ext4 setfattr getfattr
+need_tools jq setpriv unshare mkfs.ext4 setfattr getfattr setfacl
 own_mounts "$0" "$@"
 start_volume_test
 
@@ -118,8 +118,27 @@ check_same 'conflict=virtual: an event says so' \
 	"$(ctl events --json | jq -rs '[.[] | if type == "array" then .[] else . end | select(.kind == "conflict")][-1].message')"
 check 'conflict=virtual: an enclosed one' local_volume c "$data/d2" "$three" 4444 --conflict virtual
 check_same 'conflict=virtual: shows its own group too' 0:4444:660 "$(attributes "$three/f299")"
+# A chmod through one view is not undone by the run behind another: what both show then is what stays.
+check 'conflict=virtual: no walk meanwhile' ctl pause a
+pending=()
+for mode in 600 400 755 4711 1666 000; do
+	file=f$((200 + ${#pending[@]}))
+	chmod 2754 "$data/d2/$file"
+	chown 0:0 "$data/d2/$file"
+	chmod "$mode" "$two/d2/$file"
+	pending+=("$file")
+done
+setfacl -m u:1005:rwx,m::r "$two/d2/f210"
+pending+=(f210)
+views() {
+	(cd "$1/d2" && stat --cached=never -c '%n %a' "${pending[@]}")
+}
+before=$(views "$two")
+check_same 'conflict=virtual: the first shows what was changed through the second' "$before" "$(views "$one")"
 check 'conflict=virtual: the first converges' ctl converge a --rate max
 check 'conflict=virtual: to the end' ctl wait a --for native --timeout 20
+check_same 'conflict=virtual: it stays in the second' "$before" "$(views "$two")"
+check_same 'conflict=virtual: and in the first' "$before" "$(views "$one")"
 check 'conflict=virtual: only the first writes' is_right "$data"
 check_same 'conflict=virtual: the second shows its own still' 0:4343:660 "$(attributes "$two/d1/f100")"
 check 'unmount all' ctl unmount --all

@@ -13,6 +13,7 @@
 #include "fs/base/log.h"
 #include "mountd/ctl_call.h"
 #include "mountd/ctl_complete.h"
+#include "mountd/ctl_config.h"
 #include "mountd/ctl_explain.h"
 #include "mountd/ctl_help.h"
 #include "mountd/ctl_install.h"
@@ -59,7 +60,7 @@ static const struct {
 	{ "update", ctl_update },
 	{ "explain", ctl_explain },
 	{ "doctor", NULL },
-	{ "config", NULL },
+	{ "config", ctl_config },
 	{ "metrics", ctl_metrics },
 	{ "install-flexvolume", ctl_install_flexvolume },
 	{ "reconstruct", ctl_reconstruct },

@@ -395,42 +395,60 @@ static int set_key(struct rules *rules, int section, const char *key, const char
 	return -ENOENT;
 }
 
-static int parse_line(struct rules *rules, char *line, int *io_section, unsigned *io_seen,
-		      const char **ret_why)
+/* What is wrong with a line, and where. */
+struct mistake {
+	const char *why;
+	const char *at;	  /* in the line */
+	const char *name; /* of the section or key; or NULL */
+};
+
+static int parse_section(char *line, int *io_section, unsigned *io_seen,
+			 struct mistake *ret_mistake)
 {
 	size_t len = strlen(line);
-	char *equals;
 	int r;
 
-	*ret_why = NULL;
-	if (len == 0 || line[0] == '#' || line[0] == ';')
-		return 0;
-	if (line[0] == '[') {
-		*ret_why = "unknown section";
-		if (line[len - 1] != ']')
-			return -EINVAL;
-		line[len - 1] = '\0';
-		r = section_from_name(line + 1, io_section);
-		if (r == 0 && *io_section != SECTION_LOG && io_seen[*io_section] & 1U << 31) {
-			*ret_why = "a section twice";
-			return -EINVAL;
-		}
-		if (r == 0)
-			io_seen[*io_section] |= 1U << 31;
+	*ret_mistake = (struct mistake){ "unknown section", line, line + 1 };
+	if (line[len - 1] != ']')
+		return -EINVAL;
+	line[len - 1] = '\0';
+	r = section_from_name(line + 1, io_section);
+	if (r < 0)
 		return r;
+	if (*io_section != SECTION_LOG && io_seen[*io_section] & 1U << 31) {
+		ret_mistake->why = "a section twice";
+		return -EINVAL;
 	}
+	io_seen[*io_section] |= 1U << 31;
+	return 0;
+}
+
+static int parse_line(struct rules *rules, char *line, int *io_section, unsigned *io_seen,
+		      struct mistake *ret_mistake)
+{
+	char *equals, *key, *value;
+	int r;
+
+	if (!line[0] || line[0] == '#' || line[0] == ';')
+		return 0;
+	if (line[0] == '[')
+		return parse_section(line, io_section, io_seen, ret_mistake);
+	*ret_mistake = (struct mistake){ "neither a section nor key = value", line, NULL };
 	equals = strchr(line, '=');
-	*ret_why = "neither a section nor key = value";
 	if (!equals)
 		return -EINVAL;
-	*ret_why = "a key outside any section";
+	*equals = '\0';
+	key = trim(line);
+	value = trim(equals + 1);
+	*ret_mistake = (struct mistake){ "a key outside any section", key, key };
 	if (*io_section == SECTION_NONE)
 		return -EINVAL;
-	*equals = '\0';
-	r = set_key(rules, *io_section, trim(line), trim(equals + 1), &io_seen[*io_section]);
-	*ret_why = r == -ENOENT ? "unknown key" :
-		   r == -EEXIST ? "a key twice" :
-				  "a value that is not allowed";
+	r = set_key(rules, *io_section, key, value, &io_seen[*io_section]);
+	ret_mistake->why = r == -ENOENT ? "unknown key" :
+			   r == -EEXIST ? "a key twice" :
+					  "a value that is not allowed";
+	if (r != -ENOENT && r != -EEXIST)
+		ret_mistake->at = value;
 	return r;
 }
 
@@ -447,13 +465,18 @@ int rules_parse(const char *text, struct rules **ret_rules, char *ret_error)
 	for (int number = 1; r == 0 && *text; number++) {
 		size_t len = strcspn(text, "\n");
 		AUTO_FREE char *line = strndup(text, len);
-		const char *why = NULL;
+		struct mistake mistake = { 0 };
+		char quoted[64];
 
 		if (!line)
 			return -ENOMEM;
-		r = parse_line(rules, trim(line), &section, seen, &why);
+		r = parse_line(rules, trim(line), &section, seen, &mistake);
 		if (r < 0 && r != -ENOMEM) {
-			snprintf(ret_error, RULES_ERROR_MAX, "line %d: %s", number, why);
+			snprintf(ret_error, RULES_ERROR_MAX, "line %d column %d: %s%s%s", number,
+				 (int)(mistake.at - line) + 1,
+				 mistake.name ? log_quote(mistake.name, quoted, sizeof(quoted)) :
+						"",
+				 mistake.name ? ": " : "", mistake.why);
 			return -EINVAL;
 		}
 		text += len + (text[len] == '\n');
@@ -536,6 +559,11 @@ void rules_free(struct rules *rules)
 		free(front->conflict);
 	}
 	free(rules);
+}
+
+const char *rules_front_end_name(enum front_end front)
+{
+	return front_names[front];
 }
 
 bool rules_plugin_is_allowed(const struct front_rules *front, const char *plugin)

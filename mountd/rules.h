@@ -24,6 +24,7 @@ enum front_end { FRONT_CTL, FRONT_FLEXVOLUME, FRONT_MOUNT, FRONT_CSI, FRONT_END_
 
 /* rules_front_end_from_name: the front end of a section's name. 0 or -EINVAL. */
 int rules_front_end_from_name(const char *name, enum front_end *ret_front);
+const char *rules_front_end_name(enum front_end front);
 
 struct front_rules {
 	/* NULL-terminated lists of words; NULL: not restricted. */
@@ -53,7 +54,7 @@ extern const struct plugin_settings rules_default_settings;
 
 /*
  * rules_parse: the rules in the text of a mountd.conf.
- * @ret_error: RULES_ERROR_MAX bytes: on -EINVAL one line with the line's number
+ * @ret_error: RULES_ERROR_MAX bytes: on -EINVAL one line with line, column, and the section's or key's name
  * Returns 0, -EINVAL or -ENOMEM.
  */
 int rules_parse(const char *text, struct rules **ret_rules, char *ret_error);

@@ -54,6 +54,11 @@ bool spec_plugin_is_named(const char *plugin)
 	return is_listed(plugin, named_plugins, ARRAY_SIZE(named_plugins));
 }
 
+const char *spec_plugin_at(size_t index)
+{
+	return index < ARRAY_SIZE(named_plugins) ? named_plugins[index] : NULL;
+}
+
 /* User text in messages is quoted, and short. */
 static int fail(char *ret_error, const char *before, const char *name, const char *after)
 {

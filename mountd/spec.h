@@ -54,4 +54,7 @@ int spec_restore(const char *plugin, const char *record, struct spec **ret_spec)
 /* spec_plugin_is_named: whether interface.md names this plugin, built or not. */
 bool spec_plugin_is_named(const char *plugin);
 
+/* spec_plugin_at: the names, one by one; NULL behind the last. */
+const char *spec_plugin_at(size_t index);
+
 #endif

@@ -147,6 +147,23 @@ answers 'store restore' '.[0]' store restore "$scratch/dump"
 check_same 'a failure writes nothing there' '' "$(ctl status --json frob || true)"
 check_same 'an unmount of what is not there says null' null "$(ctl unmount --json frob)"
 
+# ---- mountd.conf ----
+
+printf '[flexvolume]\nplugins = emptyDir local\nsources = /srv\nownership = converge\n' >"$scratch/conf"
+answers 'config check' . config check "$scratch/conf"
+check_same 'what a front end may do, and what is refused' 'local /srv virtual,none' "$(jq -r '.frontEnds[] |
+	select(.name == "flexvolume") | "\(.plugins[1]) \(.sources[0]) \(.refused.ownership | join(","))"' "$scratch/answer")"
+check_same 'without the file: what is built in' '["emptyDir"]' "$(ctl config check --json | jq -c '.frontEnds[1].plugins')"
+printf '[ctl]\n  format = perhaps\n' >"$scratch/conf"
+check 'a mistake has line, column and key' refuses 1 'line 2 column 12: format: a value' config check "$scratch/conf"
+printf '[csi]\nplugins = emptydir\n' >"$scratch/conf"
+check_fails 'so has a plugin that is none' ctl config check "$scratch/conf"
+check 'by its name' grep -q '\[csi\] plugins: emptydir is no plugin' "$scratch/stderr"
+chmod 666 "$scratch/conf"
+check 'a file that others may write is refused' refuses 1 'writable by nobody else' config check "$scratch/conf"
+check 'and one that is not there' refuses 1 'No such file' config check "$scratch/none"
+check 'an ordinary user may look' as 1000 1000 '' "$BIN/fsgroupctl" --root "$FSGROUPFS_ROOT" config check
+
 # ---- metrics ----
 
 # Reads the text form of Prometheus strictly; prints the value of each series that is asked for.

@@ -13,7 +13,9 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "mountd/ctl_config.h"
 #include "mountd/rules.h"
+#include "mountd/spec.h"
 
 static struct rules *parsed(const char *text)
 {
@@ -106,35 +108,49 @@ static void rules_parse_settings_of_plugins(void **state)
 		assert_int_equal(rules->front[i].is_root_at_shell, i == FRONT_CTL);
 	}
 
-	assert_refused("[plugins]\nfrob = 1\n", "line 2: unknown key");
-	assert_refused("[daemon]\nfrob = 1\n", "line 2: unknown key");
-	assert_refused("[daemon]\nstatus-group =\n", "line 2: a value that is not allowed");
-	assert_refused("[daemon]\nstatus-group = a b\n", "line 2: a value that is not allowed");
-	assert_refused("[daemon]\nstatus-group = a\nstatus-group = b\n", "line 3: a key twice");
-	assert_refused("[daemon]\n[daemon]\n", "line 2: a section twice");
-	assert_refused("[plugins]\ngit-user = root\n", "line 2: a value that is not allowed");
-	assert_refused("[plugins]\ngit-timeout = 0\n", "line 2: a value that is not allowed");
-	assert_refused("[plugins]\ngit-size = -1\n", "line 2: a value that is not allowed");
-	assert_refused("[plugins]\nflexvolume-dir = bin\n", "line 2: a value that is not allowed");
-	assert_refused("[plugins]\ngit-user = a\ngit-user = b\n", "line 3: a key twice");
-	assert_refused("[plugins]\n[plugins]\n", "line 2: a section twice");
+	assert_refused("[plugins]\nfrob = 1\n", "line 2 column 1: frob: unknown key");
+	assert_refused("[daemon]\nfrob = 1\n", "line 2 column 1: frob: unknown key");
+	assert_refused("[daemon]\nstatus-group =\n",
+		       "line 2 column 15: status-group: a value that is not allowed");
+	assert_refused("[daemon]\nstatus-group = a b\n",
+		       "line 2 column 16: status-group: a value that is not allowed");
+	assert_refused("[daemon]\nstatus-group = a\nstatus-group = b\n",
+		       "line 3 column 1: status-group: a key twice");
+	assert_refused("[daemon]\n[daemon]\n", "line 2 column 1: daemon: a section twice");
+	assert_refused("[plugins]\ngit-user = root\n",
+		       "line 2 column 12: git-user: a value that is not allowed");
+	assert_refused("[plugins]\ngit-timeout = 0\n",
+		       "line 2 column 15: git-timeout: a value that is not allowed");
+	assert_refused("[plugins]\ngit-size = -1\n",
+		       "line 2 column 12: git-size: a value that is not allowed");
+	assert_refused("[plugins]\nflexvolume-dir = bin\n",
+		       "line 2 column 18: flexvolume-dir: a value that is not allowed");
+	assert_refused("[plugins]\ngit-user = a\ngit-user = b\n",
+		       "line 3 column 1: git-user: a key twice");
+	assert_refused("[plugins]\n[plugins]\n", "line 2 column 1: plugins: a section twice");
 }
 
 static void rules_parse_mistakes_are_named_by_line(void **state)
 {
 	(void)state;
-	assert_refused("[ctl]\nfrob = 1\n", "line 2: unknown key");
-	assert_refused("\n[frob]\n", "line 2: unknown section");
-	assert_refused("[ctl\n", "line 1: unknown section");
-	assert_refused("plugins = local\n", "line 1: a key outside any section");
-	assert_refused("[ctl]\nplugins\n", "line 2: neither a section nor key = value");
-	assert_refused("[ctl]\nformat = maybe\n", "line 2: a value that is not allowed");
-	assert_refused("[ctl]\nownership = frob\n", "line 2: a value that is not allowed");
-	assert_refused("[ctl]\nsources = relative\n", "line 2: a value that is not allowed");
-	assert_refused("[ctl]\npolicy = always\n", "line 2: a value that is not allowed");
-	assert_refused("[ctl]\nformat = no\nformat = yes\n", "line 3: a key twice");
-	assert_refused("[ctl]\n[mount]\n[ctl]\n", "line 3: a section twice");
-	assert_refused("[log]\nlevel = loud\n", "line 2: a value that is not allowed");
+	assert_refused("[ctl]\nfrob = 1\n", "line 2 column 1: frob: unknown key");
+	assert_refused("\n[frob]\n", "line 2 column 1: frob: unknown section");
+	assert_refused("[ctl\n", "line 1 column 1: ctl: unknown section");
+	assert_refused("plugins = local\n", "line 1 column 1: plugins: a key outside any section");
+	assert_refused("[ctl]\nplugins\n", "line 2 column 1: neither a section nor key = value");
+	assert_refused("[ctl]\nformat = maybe\n",
+		       "line 2 column 10: format: a value that is not allowed");
+	assert_refused("[ctl]\nownership = frob\n",
+		       "line 2 column 13: ownership: a value that is not allowed");
+	assert_refused("[ctl]\nsources = relative\n",
+		       "line 2 column 11: sources: a value that is not allowed");
+	assert_refused("[ctl]\npolicy = always\n",
+		       "line 2 column 10: policy: a value that is not allowed");
+	assert_refused("[ctl]\nformat = no\nformat = yes\n",
+		       "line 3 column 1: format: a key twice");
+	assert_refused("[ctl]\n[mount]\n[ctl]\n", "line 3 column 1: ctl: a section twice");
+	assert_refused("[log]\nlevel = loud\n",
+		       "line 2 column 9: level: a value that is not allowed");
 }
 
 static void rules_source_prefix_whole_components_are_compared(void **state)
@@ -205,6 +221,35 @@ static void rules_objects_prefix_is_that_of_sources_without_its_own(void **state
 	assert_null(rules_objects_prefix(&none->front[FRONT_FLEXVOLUME], "/srv/a", &rest));
 }
 
+static void config_problems_names_what_cannot_be_meant(void **state)
+{
+	AUTO(rules) *rules =
+		parsed("[flexvolume]\nplugins = emptyDir emptydir\nownership = virtual\n"
+		       "[csi]\nplugins = local\n");
+	json_t *problems = config_problems(rules);
+
+	(void)state;
+	assert_int_equal(json_array_size(problems), 2);
+	assert_string_equal(
+		json_string_value(json_object_get(json_array_get(problems, 0), "message")),
+		"emptydir is no plugin");
+	assert_string_equal(json_string_value(json_object_get(json_array_get(problems, 1), "key")),
+			    "default-ownership");
+	json_decref(problems);
+}
+
+/* What fsgroupctl calls a plugin and what there is are the same. */
+static void spec_plugin_at_names_the_registry(void **state)
+{
+	size_t count = 0;
+
+	(void)state;
+	while (spec_plugin_at(count))
+		assert_non_null(plugin_find(spec_plugin_at(count++)));
+	assert_null(plugin_at(count));
+	assert_non_null(plugin_at(count - 1));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -216,6 +261,8 @@ int main(void)
 		cmocka_unit_test(rules_source_prefix_empty_list_allows_nothing),
 		cmocka_unit_test(rules_objects_prefix_is_that_of_sources_without_its_own),
 		cmocka_unit_test(rules_load_file_others_may_write_is_refused),
+		cmocka_unit_test(config_problems_names_what_cannot_be_meant),
+		cmocka_unit_test(spec_plugin_at_names_the_registry),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

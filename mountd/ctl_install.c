@@ -94,10 +94,12 @@ static void say(const struct ctl *ctl, const char *dir, const struct driver *con
 	json_t *result =
 		json_pack("{s:s, s:s, s:n}", "directory", dir, "program", program, "deviceDriver");
 
-	for (size_t i = 0; i < ARRAY_SIZE(keys) && drivers[i]; i++) {
-		json_object_set_new(result, keys[i],
-				    json_sprintf("%s/%s", drivers[i]->dir, drivers[i]->name));
-		if (!ctl->json)
+	for (size_t i = 0; i < ARRAY_SIZE(keys); i++) {
+		json_object_set_new(
+			result, keys[i],
+			drivers[i] ? json_sprintf("%s/%s", drivers[i]->dir, drivers[i]->name) :
+				     json_null());
+		if (drivers[i] && !ctl->json)
 			printf("%s/%s/%s -> %s\n", dir, drivers[i]->dir, drivers[i]->name, program);
 	}
 	if (ctl->json)

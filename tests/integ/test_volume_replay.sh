@@ -218,11 +218,15 @@ event_reboot() {
 event_kill() { kill_daemon KILL; }
 
 event_rename() {
-	losetup -d "${paths[@loop]}"
-	# A hole in the numbers, so that it is another.
-	loop hole 1M
-	reloop "$scratch/one.img"
-	[ "$loop" != "${paths[@loop]}" ] || loop=$(losetup --find --show "$scratch/one.img")
+	local old=${paths[@loop]} i
+
+	loop=$(losetup --find --show "$scratch/one.img")
+	loops+=("$loop")
+	losetup -d "$old"
+	# Its number may be another test's now.
+	for i in "${!loops[@]}"; do
+		[ "${loops[i]}" != "$old" ] || unset "loops[i]"
+	done
 	paths[@loop]=$loop
 }
 

@@ -204,14 +204,16 @@ test-large: all $(HELPER_FILES) ## the walk of ten million files in one director
 test-package: ## what README.md tells a new user, on fresh Debian machines (as root, with mmdebstrap; some minutes)
 	$(Q)scripts/fresh-root-test
 
-.PHONY: bench bench-converge bench-handoff bench-restart bench-upgrade
-bench: bench-converge bench-handoff bench-restart bench-upgrade ## all benchmarks (as root), results as JSON in build/bench
+.PHONY: bench bench-converge bench-handoff bench-restart bench-upgrade bench-call
+bench: bench-converge bench-handoff bench-restart bench-upgrade bench-call ## all benchmarks (as root), results as JSON in build/bench
 bench-converge: all $(HELPER_FILES) $(BENCH_FILES) ## the walk against chown -R and chmod -R (FILES= ROUNDS= TYPES="ext4 xfs")
 	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' tests/bench/bench_converge.sh
 bench-restart: all $(HELPER_FILES) ## the daemon of 500 volumes killed: how long until it answers (VOLUMES= OVERLAYS= ROUNDS=)
 	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' tests/bench/bench_restart.sh
 bench-upgrade: all $(HELPER_FILES) $(BENCH_FILES) ## how long users wait when another program takes over (NODES="1000 100000" ROUNDS=)
 	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' tests/bench/bench_upgrade.sh
+bench-call: all $(HELPER_FILES) $(BENCH_FILES) ## one call of the FlexVolume driver on a live volume (COUNT= VOLUMES=)
+	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' tests/bench/bench_call.sh
 bench-handoff: all $(HELPER_FILES) $(BENCH_FILES) ## how long a hand-off holds up who opens files (CROWDS="0 200 1000" ROUNDS=)
 	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' tests/bench/bench_handoff.sh
 

@@ -332,7 +332,9 @@ int device_compare(struct volume_builder *b, const struct device *device, const 
 	if (!identity)
 		return 0;
 	log_quote(device->path, quoted, sizeof(quoted));
-	if ((uint64_t)size != device->size_bytes)
+	/* A disk may be made larger while it is used; that it is the one is then for its file system to say. */
+	if ((uint64_t)size > device->size_bytes ||
+	    ((uint64_t)size < device->size_bytes && !texts[0].recorded[0]))
 		return builder_fail(
 			b, -ESTALE,
 			"%s is another device than the recorded one: its size is %llu, not %lld",

@@ -55,8 +55,8 @@ int device_record(struct volume_builder *b, const struct device *device, const c
 		  const char *uuid);
 
 /*
- * device_compare: whether it can be the recorded one: 0 also where nothing is recorded, or -ESTALE with
- * b->error naming what differs.
+ * device_compare: whether it can be the recorded one, perhaps larger now: 0 also where nothing is recorded, or
+ * -ESTALE with b->error naming what differs.
  */
 int device_compare(struct volume_builder *b, const struct device *device, const char *fs_type,
 		   const char *uuid);

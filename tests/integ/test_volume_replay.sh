@@ -25,7 +25,9 @@ make_world() {
 	loop blank 64M
 	paths[@blank]=$loop
 	loop one 64M
-	mkfs.ext4 -q -F "$loop"
+	mkdir "$scratch/seed"
+	touch "$scratch/seed/kept"
+	mkfs.ext4 -q -F -d "$scratch/seed" "$loop"
 	paths[@loop]=$loop
 	ln -s "$loop" "$scratch/by-id"
 	paths[@link]=$scratch/by-id
@@ -229,6 +231,8 @@ event_rename() {
 	done
 	paths[@loop]=$loop
 }
+
+event_grow() { truncate -s 96M "$scratch/one.img" && losetup -c "${paths[@loop]}"; }
 
 # The daemon does not come up as long as somebody has its start lock.
 event_cut() {

@@ -37,7 +37,10 @@ static void device_compare_each_difference_is_named(void **state)
 		const char *serial, *type, *uuid, *word;
 	} cases[] = {
 		{ 1 << 20, "s1", "ext4", "u1", NULL },
-		{ 2 << 20, "s1", "ext4", "u1", "size is 2097152, not 1048576" },
+		{ 1 << 19, "s1", "ext4", "u1", "size is 524288, not 1048576" },
+		{ 2 << 20, "s1", "ext4", "u1", NULL },
+		{ 2 << 20, "s1", "ext4", "u2", "UUID is \"u2\", not \"u1\"" },
+		{ 2 << 20, "s2", "ext4", "u1", "serial number" },
 		{ 1 << 20, "s2", "ext4", "u1", "serial number is \"s2\", not \"s1\"" },
 		{ 1 << 20, "", "ext4", "u1", "serial number" },
 		{ 1 << 20, "s1", "xfs", "u1", "type is \"xfs\", not \"ext4\"" },
@@ -63,11 +66,12 @@ static void device_compare_each_difference_is_named(void **state)
 static void device_compare_what_was_not_known_may_be_anything(void **state)
 {
 	struct fake *f = *state;
-	AUTO(device) *device = make_device(1 << 20, "");
+	AUTO(device) *device = make_device(1 << 20, ""), *larger = make_device(2 << 20, "");
 	AUTO_FREE char *identity = NULL;
 
 	assert_int_equal(device_record(&f->b, device, "", ""), 0);
 	assert_int_equal(device_compare(&f->b, device, "ext4", "u1"), 0);
+	assert_int_equal(device_compare(&f->b, larger, "ext4", "u1"), -ESTALE);
 	assert_int_equal(device_record(&f->b, device, "ext4", "u1"), 0);
 	assert_int_equal(device_compare(&f->b, device, "ext4", "u2"), -ESTALE);
 	identity = device_identity(&f->b);

@@ -1,6 +1,10 @@
 # What the package's scripts share; put into each of them by scripts/make-deb.
 
 daemon=/usr/sbin/fsgroup-mountd
+units='fsgroup-mountd.service fsgroup-mountd.socket'
+
+# Works without it; then clients start the daemon.
+systemd_runs() { [ -d /run/systemd/system ]; }
 
 # The daemons of the root directory /, also of a program that has been replaced: process ids.
 daemons() {

@@ -68,6 +68,7 @@ end_package_daemon() {
 trap 'status=$?; set +e; end_package_daemon KILL; (exit "$status"); clean_up_volumes' EXIT
 
 check 'it is installed' install_package first
+check 'where there is systemd its socket is listened to' test -L "$root/etc/systemd/system/sockets.target.wants/fsgroup-mountd.socket"
 mkdir "$root/srv/data" "$root/mnt/pod" "$root/mnt/view"
 echo content >"$root/srv/data/file"
 check 'a volume is mounted with it' in_root fsgroupctl mount --plugin local --source /srv/data --target /mnt/pod \

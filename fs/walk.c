@@ -21,6 +21,7 @@ enum {
 	ENTRIES_BYTES_DEEP = 4 * 1024,
 	ENTRIES_MAX = ENTRIES_BYTES / 24, /* offsetof(name) + 1, in steps of 8 */
 	THREADS_MAX = 8,
+	QUEUED_AHEAD = 2, /* directories for each other thread that wait for one */
 };
 
 /* A piece of a directory's listing, and the order in which its entries are visited. */
@@ -54,6 +55,7 @@ struct walk {
 	bool is_done;		/* the first directory is left; guarded by lock */
 	atomic_uint idle;	/* threads that wait for the queue */
 	atomic_uint queued;
+	unsigned threads; /* at most */
 	atomic_bool stop;
 };
 
@@ -270,10 +272,13 @@ static void dir_leave(struct walk *w, struct walk_dir *dir)
 
 /* ---- threads ---- */
 
-/* Gives a directory to a thread that has nothing to do; false when there is none. */
+/*
+ * Gives a directory to a thread that has nothing to do, or soon will have: this one may be long in the next, and
+ * nobody else can give. False when there is enough for all.
+ */
 static bool give_away(struct walk *w, struct walk_dir *dir)
 {
-	if (atomic_load(&w->idle) <= atomic_load(&w->queued))
+	if (atomic_load(&w->queued) >= atomic_load(&w->idle) + QUEUED_AHEAD * (w->threads - 1))
 		return false;
 	pthread_mutex_lock(&w->lock);
 	dir->next = w->queue;
@@ -419,7 +424,7 @@ static void *work(void *argument)
 int walk_tree(const struct tree *tree, int fd, uint64_t state, unsigned threads,
 	      const struct walk_hooks *hooks)
 {
-	struct walk w = { .tree = tree, .hooks = hooks };
+	struct walk w = { .tree = tree, .hooks = hooks, .threads = threads > 0 ? threads : 1 };
 	pthread_t helpers[THREADS_MAX];
 	unsigned started = 0;
 	struct walk_dir *first;

@@ -23,6 +23,12 @@ enum proto_exit answer_fail(struct answer *answer, enum proto_exit exit, const c
 	return exit;
 }
 
+void answer_tell(const struct answer *answer, const char *what, uint64_t done, uint64_t total)
+{
+	if (answer->listener)
+		answer->listener->tell(answer->listener->arg, what, done, total);
+}
+
 json_t *answer_json(const struct answer *answer)
 {
 	json_t *frame = json_pack("{s:i}", "exit", (int)answer->exit);

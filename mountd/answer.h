@@ -8,17 +8,29 @@
  */
 
 #include <jansson.h>
+#include <stdint.h>
 
 #include "mountd/proto.h"
 
 #define ANSWER_TEXT_MAX 1024
+
+/* Who hears how far a request has got while it runs. Called by its thread, also with a volume's key locked. */
+struct answer_listener {
+	/* @what: a word for people; @total: 0: nobody knows. Does not block. */
+	void (*tell)(void *arg, const char *what, uint64_t done, uint64_t total);
+	void *arg;
+};
 
 struct answer {
 	enum proto_exit exit;
 	char error[ANSWER_TEXT_MAX]; /* one printable line, when exit is not 0 */
 	char note[ANSWER_TEXT_MAX];  /* what the caller should know though it succeeded, or "" */
 	json_t *result;		     /* or NULL */
+	const struct answer_listener *listener; /* or NULL */
 };
+
+/* answer_tell: to the listener, if there is one. */
+void answer_tell(const struct answer *answer, const char *what, uint64_t done, uint64_t total);
 
 /* answer_fail: sets exit and error, and drops the result. Returns @exit, for "return answer_fail(...)". */
 enum proto_exit answer_fail(struct answer *answer, enum proto_exit exit, const char *format, ...)

@@ -24,6 +24,8 @@ struct findings {
 	bool dry_run;
 	bool starting; /* before the first request: what may take long is left to the mender */
 	json_t *rows;  /* array; NULL: nobody asks */
+	const struct answer *answer; /* whose listener hears of each volume, or NULL */
+	uint64_t looked_at, volumes;
 };
 
 /*

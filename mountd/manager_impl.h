@@ -243,6 +243,10 @@ enum teardown_keep {
 int teardown(struct manager *m, struct volume_record *vol, bool lazy, enum teardown_keep keep,
 	     char *ret_error);
 
+/* teardown_told: the same; @answer's listener hears how much has been deleted. */
+int teardown_told(struct manager *m, struct volume_record *vol, bool lazy, enum teardown_keep keep,
+		  const struct answer *answer, char *ret_error);
+
 /*
  * mount_recorded: the set-up flow for a volume that is on record, without its caller; its key is locked.
  * @vol: as recorded; its texts may be taken

@@ -338,9 +338,13 @@ static int reconstruct_all(struct findings *f, bool of_this_boot)
 	struct volume_record **list = NULL;
 	int n = store_volume_list(f->m->store, &list);
 
+	f->volumes = n > 0 ? (uint64_t)n : 0;
 	for (int i = 0; i < n && !manager_is_stopping(f->m); i++) {
-		if (is_of_this_boot(f->m, list[i]) == of_this_boot)
-			reconstruct_one(f, list[i]->id);
+		if (is_of_this_boot(f->m, list[i]) != of_this_boot)
+			continue;
+		reconstruct_one(f, list[i]->id);
+		if (f->answer)
+			answer_tell(f->answer, "looking at volumes", ++f->looked_at, f->volumes);
 	}
 	if (n >= 0)
 		store_volume_list_free(list, (size_t)n);
@@ -402,7 +406,7 @@ void manager_reconstruct_start(struct manager *m)
 
 enum proto_exit manager_reconstruct(struct manager *m, bool dry_run, struct answer *answer)
 {
-	struct findings f = { .m = m, .dry_run = dry_run, .rows = json_array() };
+	struct findings f = { .m = m, .dry_run = dry_run, .rows = json_array(), .answer = answer };
 	char why[ANSWER_TEXT_MAX];
 	int r = f.rows ? reconstruct(&f) : -ENOMEM;
 

@@ -29,6 +29,10 @@ struct request {
 		*shown; /* what a peer that is not root may see of the result; NULL: all */
 	struct answer answer;
 	bool stopped; /* no reply: the daemon stops, and the client asks again elsewhere */
+	struct answer_listener
+		listener; /* the client itself, when it wants to know how far it got */
+	uint64_t told_at_ms;
+	bool is_deaf; /* a frame could not be sent as a whole: nothing can follow it */
 };
 
 static enum proto_exit usage(struct request *q, const json_error_t *error)
@@ -39,15 +43,19 @@ static enum proto_exit usage(struct request *q, const json_error_t *error)
 
 static int send_frame(struct request *q, bool more)
 {
-	json_t *frame = answer_json(&q->answer);
+	json_t *frame;
 	int r = -ENOMEM;
 
+	if (q->is_deaf)
+		return -EPIPE;
+	frame = answer_json(&q->answer);
 	if (frame && more)
 		json_object_set_new(frame, "more", json_true());
 	if (frame && q->peer != PEER_ROOT && q->shown)
 		redact(json_object_get(frame, "result"), q->shown);
 	if (frame)
 		r = proto_send_within(q->fd, frame, send_ms[q->peer]);
+	q->is_deaf = r < 0;
 	json_decref(frame);
 	return r;
 }
@@ -62,6 +70,34 @@ static bool connection_has(const struct request *q, short events)
 static bool client_is_gone(const struct request *q)
 {
 	return connection_has(q, POLLRDHUP | POLLHUP | POLLERR);
+}
+
+/* At most four a second, and only while there is room for it: who does not read must not hold up what is done. */
+static void tell_client(void *arg, const char *what, uint64_t done, uint64_t total)
+{
+	struct request *q = arg;
+	struct pollfd poll_fd = { .fd = q->fd, .events = POLLOUT };
+	uint64_t now = clock_now_ms();
+	json_t *frame;
+
+	if (q->is_deaf || (q->told_at_ms > 0 && now - q->told_at_ms < FRAME_EVERY_MS))
+		return;
+	if (poll(&poll_fd, 1, 0) <= 0 || !(poll_fd.revents & POLLOUT))
+		return;
+	q->told_at_ms = now;
+	frame = json_pack("{s:i, s:b, s:{s:s, s:I, s:o}}", "exit", EXIT_OK, "more", 1, "result",
+			  "what", what, "done", (json_int_t)done, "total",
+			  total > 0 ? json_integer((json_int_t)total) : json_null());
+	if (frame)
+		q->is_deaf = proto_send_within(q->fd, frame, 0) < 0;
+	json_decref(frame);
+}
+
+/* For requests that take their time: before the manager is asked. */
+static void let_hear(struct request *q, int wanted)
+{
+	q->listener = (struct answer_listener){ .tell = tell_client, .arg = q };
+	q->answer.listener = wanted ? &q->listener : NULL;
 }
 
 /* ---- handlers ---- */
@@ -146,16 +182,17 @@ static void send_row(void *arg, json_t *row)
 static enum proto_exit handle_unmount(struct request *q)
 {
 	const char *volume = NULL;
-	int lazy = 0, all = 0;
+	int lazy = 0, all = 0, progress = 0;
 	json_error_t error;
 
-	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s?s, s?b, s?b}", "volume", &volume,
-			   "lazy", &lazy, "all", &all) < 0)
+	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s?s, s?b, s?b, s?b}", "volume", &volume,
+			   "lazy", &lazy, "all", &all, "progress", &progress) < 0)
 		return usage(q, &error);
 	if (!volume == !all)
 		return answer_fail(&q->answer, EXIT_USAGE, "either a volume or all");
 	if (all)
 		return manager_unmount_all(q->m, lazy, send_row, q, &q->answer);
+	let_hear(q, progress);
 	return manager_unmount(q->m, volume, lazy, &q->answer);
 }
 
@@ -286,10 +323,12 @@ static enum proto_exit handle_wait(struct request *q)
 	const char *volume = NULL, *state = NULL;
 	json_int_t timeout = -1;
 	json_error_t error;
+	int progress = 0;
 
-	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s:s, s:s, s?I}", "volume", &volume,
-			   "for", &state, "timeoutMs", &timeout) < 0)
+	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s:s, s:s, s?I, s?b}", "volume", &volume,
+			   "for", &state, "timeoutMs", &timeout, "progress", &progress) < 0)
 		return usage(q, &error);
+	let_hear(q, progress);
 	manager_wait(q->m, volume, state, timeout < 0 ? UINT64_MAX : (uint64_t)timeout, q->fd,
 		     &q->answer);
 	q->stopped = q->answer.exit == EXIT_FAILED && manager_is_stopping(q->m);
@@ -398,11 +437,13 @@ static enum proto_exit handle_events(struct request *q)
 
 static enum proto_exit handle_reconstruct(struct request *q)
 {
-	int dry_run = 0;
+	int dry_run = 0, progress = 0;
 	json_error_t error;
 
-	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s?b}", "dryRun", &dry_run) < 0)
+	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s?b, s?b}", "dryRun", &dry_run,
+			   "progress", &progress) < 0)
 		return usage(q, &error);
+	let_hear(q, progress);
 	return manager_reconstruct(q->m, dry_run, &q->answer);
 }
 

@@ -463,6 +463,18 @@ static bool client_is_gone(int client_fd)
 	       (poll_fd.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
+static void tell_walk(struct manager *m, const struct volume_record *vol,
+		      const struct answer *answer)
+{
+	AUTO(overlay) *o = answer->listener ? overlay_find(m->overlays, vol->id) : NULL;
+	struct overlay_status status;
+
+	if (!o)
+		return;
+	overlay_status_get(o, &status);
+	answer_tell(answer, volume_state_name(vol->state), status.counters.seen, status.total);
+}
+
 enum proto_exit manager_wait(struct manager *m, const char *volume, const char *state,
 			     uint64_t timeout_ms, int client_fd, struct answer *answer)
 {
@@ -487,6 +499,7 @@ enum proto_exit manager_wait(struct manager *m, const char *volume, const char *
 						   volume_state_name(vol->state));
 			return EXIT_OK;
 		}
+		tell_walk(m, vol, answer);
 		waited = clock_now_ms() - start;
 		if (waited >= timeout_ms)
 			return answer_fail(answer, EXIT_TIMEOUT, "timed out: the volume is %s%s%s",

@@ -131,8 +131,13 @@ static int await_overlay(struct manager *m, const struct volume_record *vol, str
 	return -EBUSY;
 }
 
+static void tell_deleted(void *arg, uint64_t entries)
+{
+	answer_tell(arg, "deleting", entries, 0);
+}
+
 static int tear_down_plugin(struct manager *m, struct volume_record *vol, enum teardown_keep keep,
-			    char *ret_error)
+			    const struct answer *answer, char *ret_error)
 {
 	AUTO(volume_work) *work = NULL;
 	char why[PLUGIN_ERROR_MAX];
@@ -140,6 +145,8 @@ static int tear_down_plugin(struct manager *m, struct volume_record *vol, enum t
 
 	if (r == 0 && work->dir_fd >= 0 &&
 	    !(keep == KEEP_DATA && work->plugin->attributes.idempotency == IDEMPOTENCY_MARKER)) {
+		work->building.b.on_deleted = answer ? tell_deleted : NULL;
+		work->building.b.on_deleted_arg = (void *)answer;
 		r = work->plugin->tear_down(&work->building.b);
 		snprintf(why, sizeof(why), "%s", work->building.b.error);
 	}
@@ -199,8 +206,8 @@ static int leave_target(struct manager *m, struct volume_record *vol, struct ove
 	return r;
 }
 
-int teardown(struct manager *m, struct volume_record *vol, bool lazy, enum teardown_keep keep,
-	     char *ret_error)
+int teardown_told(struct manager *m, struct volume_record *vol, bool lazy, enum teardown_keep keep,
+		  const struct answer *answer, char *ret_error)
 {
 	const struct volume_plugin *plugin = plugin_find(vol->plugin);
 	AUTO(overlay) *o = overlay_find(m->overlays, vol->id);
@@ -224,13 +231,19 @@ int teardown(struct manager *m, struct volume_record *vol, bool lazy, enum teard
 		return r;
 	step_reached(m, STEP_UNMOUNT_ENDED);
 	if (keep != KEEP_SET_UP)
-		r = tear_down_plugin(m, vol, keep, ret_error);
+		r = tear_down_plugin(m, vol, keep, answer, ret_error);
 	if (r < 0)
 		return r;
 	overlay_socket_remove(m->overlays, vol->id);
 	live_remove(m, vol->id);
 	drop_journal(m, vol, keep);
 	return 0;
+}
+
+int teardown(struct manager *m, struct volume_record *vol, bool lazy, enum teardown_keep keep,
+	     char *ret_error)
+{
+	return teardown_told(m, vol, lazy, keep, NULL, ret_error);
 }
 
 /* ---- the request ---- */
@@ -277,7 +290,7 @@ static enum proto_exit unmount_known(struct manager *m, struct volume_record *vo
 		store_failed(answer, r);
 	} else {
 		step_reached(m, STEP_UNMOUNT_RECORDED);
-		r = teardown(m, vol, lazy, KEEP_NOTHING, why);
+		r = teardown_told(m, vol, lazy, KEEP_NOTHING, answer, why);
 		if (r < 0)
 			answer_fail(answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));
 	}

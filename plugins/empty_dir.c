@@ -313,7 +313,8 @@ static int empty_dir_tear_down(struct volume_builder *b)
 	r = spec.memory ? builder_unmount(b, DATA, tmpfs_left_behind(b)) : 0;
 	if (r < 0)
 		return r;
-	return tree_remove(b->dir_fd, DATA, b->error, sizeof(b->error));
+	return tree_remove_told(b->dir_fd, DATA, b->on_deleted, b->on_deleted_arg, b->error,
+				sizeof(b->error));
 }
 
 const struct volume_plugin plugin_empty_dir = {

@@ -73,7 +73,10 @@ struct volume_builder {
 	const char *pod_namespace;
 	json_t *metadata; /* in/out: an object, empty at first set-up; what restore needs; no payload */
 	char error[PLUGIN_ERROR_MAX]; /* set with every failure */
-	const struct trace *trace;    /* plugins/trace.h only */
+	/* Who hears how many entries tear_down has deleted so far; NULL: nobody. Does not block. */
+	void (*on_deleted)(void *arg, uint64_t entries);
+	void *on_deleted_arg;
+	const struct trace *trace; /* plugins/trace.h only */
 };
 
 /*

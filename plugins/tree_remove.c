@@ -35,13 +35,19 @@ struct removal {
 	int fd; /* the directory of the deepest level */
 	struct level *levels;
 	size_t depth, capacity;
-	unsigned again; /* how many directories were not empty after they had been emptied */
-	char *error;	/* the caller's */
+	unsigned again;	  /* how many directories were not empty after they had been emptied */
+	uint64_t deleted; /* entries */
+	void (*on_deleted)(void *arg, uint64_t entries); /* or NULL */
+	void *arg;
+	char *error; /* the caller's */
 	size_t error_size;
 };
 
 /* Somebody who writes to the tree as fast as we delete it must not keep us for ever. */
 enum { AGAIN_MAX = 1000, READ_BYTES = 32768 };
+
+/* How often it is told how many there were: a power of two. */
+#define TELL_EVERY 256
 
 static struct level *deepest(struct removal *rm)
 {
@@ -156,7 +162,12 @@ static int entry_remove(struct removal *rm, const char *name)
 	if (is_elsewhere(deepest(rm), &st) || (st.stx_attributes & STATX_ATTR_MOUNT_ROOT))
 		return fail_mount(rm, name);
 	is_dir = S_ISDIR(st.stx_mode);
-	if (unlinkat(rm->fd, name, is_dir ? AT_REMOVEDIR : 0) == 0 || errno == ENOENT)
+	if (unlinkat(rm->fd, name, is_dir ? AT_REMOVEDIR : 0) == 0) {
+		if (++rm->deleted % TELL_EVERY == 0 && rm->on_deleted)
+			rm->on_deleted(rm->arg, rm->deleted);
+		return 0;
+	}
+	if (errno == ENOENT)
 		return 0;
 	r = -errno;
 	if (is_dir && (r == -ENOTEMPTY || r == -EEXIST))
@@ -255,10 +266,15 @@ static int remove_below(struct removal *rm, const char *name)
 	return r;
 }
 
-int tree_remove(int dir_fd, const char *name, char *ret_error, size_t size)
+int tree_remove_told(int dir_fd, const char *name, void (*on_deleted)(void *arg, uint64_t entries),
+		     void *arg, char *ret_error, size_t size)
 {
 	AUTO_FD int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct removal rm = { .fd = -1, .error = ret_error, .error_size = size };
+	struct removal rm = { .fd = -1,
+			      .on_deleted = on_deleted,
+			      .arg = arg,
+			      .error = ret_error,
+			      .error_size = size };
 	struct statx st;
 	int r = fd < 0 ? -errno : stat_entry(fd, "", &st);
 
@@ -273,5 +289,12 @@ int tree_remove(int dir_fd, const char *name, char *ret_error, size_t size)
 		level_pop(&rm);
 	free(rm.levels);
 	cleanup_fd(&rm.fd);
+	if (r == 0 && on_deleted)
+		on_deleted(arg, rm.deleted);
 	return r;
+}
+
+int tree_remove(int dir_fd, const char *name, char *ret_error, size_t size)
+{
+	return tree_remove_told(dir_fd, name, NULL, NULL, ret_error, size);
 }

@@ -12,6 +12,7 @@
  */
 
 #include <stddef.h>
+#include <stdint.h>
 
 /*
  * tree_remove: deletes @name below @dir_fd and everything in it. Stops at the first entry that cannot
@@ -24,5 +25,12 @@
  * -EACCES, -EROFS, -ENOMEM, -EIO.
  */
 int tree_remove(int dir_fd, const char *name, char *ret_error, size_t size);
+
+/*
+ * tree_remove_told: the same; @on_deleted (or NULL) hears now and then, and at the end, how many entries have been
+ * deleted so far.
+ */
+int tree_remove_told(int dir_fd, const char *name, void (*on_deleted)(void *arg, uint64_t entries),
+		     void *arg, char *ret_error, size_t size);
 
 #endif

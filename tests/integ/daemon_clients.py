@@ -196,6 +196,31 @@ os.waitpid(child, 0)
 check("clients killed in the middle of requests leave nothing", falls_to("Threads", threads + 2) and answers_root(),
       status_of("Threads"))
 
+# ---- how far it got ----
+
+
+def told(**request):
+    """The frames of progress, and the last reply."""
+    frames = []
+    with connect() as s:
+        s.sendall(frame(dict(request, progress=True)))
+        while True:
+            reply = receive(s)
+            if not reply or not reply.get("more"):
+                return [one["result"] for one in frames], reply
+            frames.append(reply)
+
+
+frames, reply = told(command="wait", volume="slow", **{"for": "native", "timeoutMs": 100})
+check("a wait tells how far the walk has got", frames and reply["exit"] == 3 and
+      all(one["what"] == "converging" and 0 <= one["done"] and (one["total"] or 1) > 0 for one in frames), (frames, reply))
+frames, reply = told(command="reconstruct", dryRun=True)
+check("a reconstruction tells of its volumes", reply["exit"] == 0 and frames and frames[-1]["total"] == 2, (frames, reply))
+frames, reply = told(command="unmount", volume="full")
+check("an unmount tells what it has deleted", reply["exit"] == 0 and
+      [one["done"] for one in frames] == sorted(one["done"] for one in frames) and
+      frames[0]["what"] == "deleting" and frames[0]["done"] >= 256, (frames, reply))
+
 # ---- who may only look ----
 
 try:

@@ -38,6 +38,9 @@ jq -n --arg path "$scratch/canary-source" --arg junk "$(head -c 120000 /dev/zero
 	'{local: {path: $path, junk: $junk, more: ($junk + $junk + $junk)}}' >"$scratch/spec.json"
 check 'a volume that takes its time' ctl mount --spec "$scratch/spec.json" --target "$scratch/pod" \
 	--fsgroup "$GROUP" --converge-rate 1 --volume-id slow
+mkdir "$scratch/full"
+check 'a volume with something to delete' ctl mount --plugin emptyDir --target "$scratch/full" --volume-id full
+make_files "$scratch/full" 3000
 check_same 'the group may come as far as the socket' "0:$LOOKERS:660 0:$LOOKERS:710" \
 	"$(attributes "$run/mountd.sock" "$run" | paste -sd ' ')"
 check_same 'not to what is beside it' 700 "$(stat -c %a "$run/keepers")"

@@ -51,6 +51,38 @@ static void tree_remove_every_type_goes(void **state)
 	assert_false(has_name(f, "data"));
 }
 
+struct heard {
+	uint64_t last;
+	unsigned times;
+};
+
+static void hear(void *arg, uint64_t entries)
+{
+	struct heard *heard = arg;
+
+	assert_true(entries > heard->last);
+	heard->last = entries;
+	heard->times++;
+}
+
+static void tree_remove_told_all_are_counted(void **state)
+{
+	struct fake *f = *state;
+	AUTO_FD int data = dir_in(f->b.dir_fd, "data");
+	struct heard heard = { 0 };
+	char name[16];
+
+	for (int i = 0; i < 600; i++) {
+		snprintf(name, sizeof(name), "f%d", i);
+		file_in(data, name);
+	}
+	assert_int_equal(
+		tree_remove_told(f->b.dir_fd, "data", hear, &heard, f->b.error, sizeof(f->b.error)),
+		0);
+	assert_int_equal(heard.last, 601);
+	assert_true(heard.times >= 3);
+}
+
 static void tree_remove_plain_file_goes(void **state)
 {
 	struct fake *f = *state;
@@ -250,6 +282,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(tree_remove_absent_succeeds),
 		TEST(tree_remove_every_type_goes),
+		TEST(tree_remove_told_all_are_counted),
 		TEST(tree_remove_plain_file_goes),
 		TEST(tree_remove_symlinks_are_not_followed),
 		TEST(tree_remove_any_names_go),

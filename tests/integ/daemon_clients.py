@@ -236,6 +236,7 @@ with looker() as s:
         "status": ask(s, command="status", volume="slow"),
         "list": ask(s, command="list"),
         "events": ask(s, command="events"),
+        "metrics": ask(s, command="metrics"),
     }
     nowhere = ask(s, command="status", volume="/proc/self/root/nowhere")
     alias = ask(s, command="status", volume=os.environ["ALIAS"])
@@ -256,7 +257,7 @@ with connect() as s:
 check("a path of the group's is not resolved", nowhere["exit"] == 4 and alias["exit"] == 4, (nowhere, alias))
 check("the target as it is on record is known", target["exit"] == 0, target)
 for command in ("mount", "unmount", "stage", "unstage", "refresh", "update", "wait", "pause", "resume", "recover",
-                "converge", "reconstruct", "store", "explain-all"):
+                "converge", "reconstruct", "store", "explain", "explain-all"):
     exit_status, words = (2, "unknown") if command == "explain-all" else (1, "only root")
     good, reply = ends_after(looker(), frame({"command": command, "volume": "slow"}), exit_status, words)
     check(f"the group may not {command}", good, reply)

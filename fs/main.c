@@ -18,6 +18,7 @@
 #include "fs/base/version.h"
 #include "fs/keeper.h"
 #include "fs/server.h"
+#include "fs/session.h"
 
 enum { EXIT_USAGE = 2, OPTIONS_MAX = 128 };
 
@@ -90,7 +91,7 @@ static int parse_command(int argc, char **argv, struct command *ret)
 			fputs(usage_text, stdout);
 			exit(EXIT_SUCCESS);
 		case 'V':
-			printf("fsgroupfs %s\n", FSGROUPFS_VERSION);
+			printf("fsgroupfs %s (libfuse %s)\n", FSGROUPFS_VERSION, session_library());
 			exit(EXIT_SUCCESS);
 		default:
 			return usage("unknown option or missing value");

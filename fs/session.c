@@ -330,6 +330,11 @@ static unsigned thread_count(void)
 	return n > THREADS_MAX ? THREADS_MAX : (unsigned)n;
 }
 
+const char *session_library(void)
+{
+	return fuse_pkgversion();
+}
+
 int session_open(struct overlay *ov)
 {
 	char *argv[] = { "fsgroupfs", NULL };

@@ -12,6 +12,9 @@
 
 #include "fs/overlay.h"
 
+/* session_library: the version of libfuse. */
+const char *session_library(void);
+
 /*
  * session_open: makes ov->session and its threads, which wait. Needs ov->device_fd; the overlay is not
  * mounted yet. 0 or -errno.

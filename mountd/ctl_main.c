@@ -14,6 +14,7 @@
 #include "mountd/ctl_call.h"
 #include "mountd/ctl_complete.h"
 #include "mountd/ctl_config.h"
+#include "mountd/ctl_doctor.h"
 #include "mountd/ctl_explain.h"
 #include "mountd/ctl_help.h"
 #include "mountd/ctl_install.h"
@@ -59,7 +60,7 @@ static const struct {
 	{ "refresh", ctl_refresh },
 	{ "update", ctl_update },
 	{ "explain", ctl_explain },
-	{ "doctor", NULL },
+	{ "doctor", ctl_doctor },
 	{ "config", ctl_config },
 	{ "metrics", ctl_metrics },
 	{ "install-flexvolume", ctl_install_flexvolume },

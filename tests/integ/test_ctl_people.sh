@@ -164,6 +164,30 @@ check 'a file that others may write is refused' refuses 1 'writable by nobody el
 check 'and one that is not there' refuses 1 'No such file' config check "$scratch/none"
 check 'an ordinary user may look' as 1000 1000 '' "$BIN/fsgroupctl" --root "$FSGROUPFS_ROOT" config check
 
+# ---- doctor ----
+
+verdict_of() { jq -r ".[] | select(.check == \"$1\") | .verdict" "$scratch/findings"; }
+examine() { ctl doctor --json >"$scratch/findings"; }
+check 'doctor finds nothing that fails' examine
+check_same 'with the keys of SCHEMA.md' "$(schema_of doctor)" "$(jq -r '.[0] | keys | sort | join(" ")' "$scratch/findings")"
+for finding in fsopen /dev/fuse fsgroupfs version mountd.conf state disk daemon store records overlays; do
+	check_same "$finding is well" ok "$(verdict_of "$finding")"
+done
+check 'each line has a verdict' grep -qE '^(ok|warn) +version +fsgroupfs [0-9.]+ \(libfuse 3' <(ctl doctor)
+check_fails 'and no other' grep -vE '^(ok|warn|fail) ' <(ctl doctor)
+chmod 755 "$FSGROUPFS_ROOT/var/lib/fsgroupfs"
+mkdir -p "$FSGROUPFS_ROOT/etc/fsgroupfs"
+echo frob >"$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.conf"
+check_fails 'what is wrong fails' examine
+check_same 'by name' 'fail fail' "$(verdict_of state) $(verdict_of mountd.conf)"
+check 'with its mend' jq -e '.[] | select(.check == "state") | .mend | contains("chmod 700")' "$scratch/findings"
+rm "$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.conf"
+chmod 700 "$FSGROUPFS_ROOT/var/lib/fsgroupfs"
+examine_as_user() { as 1000 1000 '' "$BIN/fsgroupctl" --root "$FSGROUPFS_ROOT" doctor >"$scratch/findings"; }
+check 'an ordinary user is told what he cannot see' examine_as_user
+check 'as such' grep -q '^warn *rights' "$scratch/findings"
+check 'programs that are not there fail' eval '! FSGROUPFS_LIBEXEC=$scratch "$BIN/fsgroupctl" doctor | grep -q "^ok *fsgroupfs"'
+
 # ---- metrics ----
 
 # Reads the text form of Prometheus strictly; prints the value of each series that is asked for.
@@ -287,6 +311,8 @@ if command -v zsh >/dev/null; then
 fi
 ctl unmount --all
 kill_daemon TERM
+check 'doctor starts no daemon' examine
+check_same 'and none runs' "$(daemon_pid)" ''
 check_same 'without a daemon there is no volume' '' "$(completions unmount pla)"
 check_same 'and none is started' '' "$(daemon_pid)"
 end_volume_test

@@ -2,13 +2,18 @@
 #include "mountd/ctl_upgrade.h"
 
 #include <getopt.h>
+#include <poll.h>
 #include <stdio.h>
 
 #include "fs/base/cleanup.h"
+#include "fs/base/clock.h"
 #include "mountd/ctl_progress.h"
 #include "mountd/ctl_show.h"
 #include "mountd/ctl_volume.h"
 #include "mountd/proto.h"
+
+#define SUCCESSOR_MS 30000
+#define SUCCESSOR_LOOK_MS 10
 
 static const char *text_of(const json_t *row, const char *key)
 {
@@ -39,27 +44,81 @@ static size_t show_servers(const struct ctl *ctl, const json_t *servers)
 	return failed;
 }
 
+/* Of the daemon that answers: when it was made; 0: none does. */
+static json_int_t started_ms(const struct ctl *ctl)
+{
+	json_t *result = NULL;
+	json_int_t started = 0;
+
+	if (ctl_ask_running(ctl, json_pack("{s:s}", "command", "ping"), &result))
+		started = json_integer_value(json_object_get(result, "startedMs"));
+	json_decref(result);
+	return started;
+}
+
+/* Until another daemon answers than the one that was made at @before. */
+static bool await_successor(const struct ctl *ctl, json_int_t before)
+{
+	uint64_t start = clock_now_ms();
+
+	while (clock_now_ms() - start < SUCCESSOR_MS) {
+		json_int_t now = started_ms(ctl);
+
+		if (now != 0 && now != before)
+			return true;
+		/* The old one may answer once more; it has no event for us but its end. */
+		poll(NULL, 0, SUCCESSOR_LOOK_MS);
+	}
+	return false;
+}
+
+/* Returns an exit status. */
+static int show_daemon(const struct ctl *ctl, const json_t *daemon, json_int_t before)
+{
+	const char *error = json_string_value(json_object_get(daemon, "error"));
+
+	if (!json_is_object(daemon))
+		return EXIT_OK;
+	if (error)
+		return ctl_fail(ctl, EXIT_FAILED, NULL, "daemon %s stays: %s",
+				text_of(daemon, "from"), error);
+	if (!await_successor(ctl, before))
+		return ctl_fail(ctl, EXIT_FAILED, NULL, "the new daemon does not answer");
+	if (!ctl->json)
+		printf("daemon %s, now %s\n", text_of(daemon, "from"), text_of(daemon, "to"));
+	return EXIT_OK;
+}
+
 static int upgrade(const struct ctl *ctl, const char *volume)
 {
 	json_t *request = volume_request(ctl, volume), *result = NULL;
 	struct progress *progress = progress_start(ctl, NULL, ctl->command);
+	json_int_t before;
 	size_t failed;
 	int exit;
 
 	if (request && !volume)
 		json_object_set_new(request, "all", json_true());
-	exit = ctl_call(ctl, volume, request, NULL, NULL, &result);
+	/* Starts a daemon where there is none. */
+	exit = ctl_call(ctl, volume, json_pack("{s:s}", "command", "ping"), NULL, NULL, &result);
+	before = json_integer_value(json_object_get(result, "startedMs"));
+	json_decref(result);
+	if (exit == EXIT_OK)
+		exit = ctl_call(ctl, volume, request, NULL, NULL, &result);
+	else
+		json_decref(request);
 	progress_stop(progress);
 	if (exit != EXIT_OK)
 		return exit;
 	if (ctl->json)
 		show_json(result, false);
 	failed = show_servers(ctl, json_object_get(result, "servers"));
+	exit = show_daemon(ctl, json_object_get(result, "daemon"), before);
 	json_decref(result);
-	return failed == 0 ?
-		       EXIT_OK :
-		       ctl_fail(ctl, EXIT_FAILED, volume,
+	if (failed > 0)
+		return ctl_fail(ctl, EXIT_FAILED, volume,
 				"%zu of the servers could not be followed: see the rows", failed);
+	return exit;
 }
 
 int ctl_upgrade(const struct ctl *ctl, int argc, char **argv)

@@ -8,31 +8,40 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 
 #include "fs/base/log.h"
 #include "fs/base/parse.h"
+#include "fs/base/version.h"
 #include "mountd/daemon.h"
 #include "mountd/peer.h"
 #include "mountd/proto.h"
 #include "mountd/server.h"
 #include "mountd/service.h"
 #include "mountd/steps.h"
+#include "mountd/successor.h"
 
 #define IDLE_DEFAULT_MS 60000
 
 struct options {
 	const char *root;
 	bool foreground;
+	bool check;
 	uint64_t idle_ms; /* UINT64_MAX: never */
+	bool follows;	  /* another daemon was in this process, and has left: */
+	struct successor_inherits inherits;
+	char **argv;
 };
 
 static int usage(FILE *out)
 {
 	fprintf(out,
-		"usage: fsgroup-mountd [--root DIR] [-f] [--idle-exit SECONDS]\n"
+		"usage: fsgroup-mountd [--root DIR] [-f] [--idle-exit SECONDS] [--check]\n"
 		"  --root DIR           state in DIR/var/lib/fsgroupfs, sockets in DIR/run/fsgroupfs (default /)\n"
 		"  -f, --foreground     stay in the foreground, log to standard error (in a service to journald)\n"
-		"  --idle-exit SECONDS  end after so long without a volume and a client (default 60; 0: never)\n");
+		"  --idle-exit SECONDS  end after so long without a volume and a client (default 60; 0: never)\n"
+		"  --check              only says whether this program could serve what is there, and its version\n");
 	return out == stdout ? EXIT_OK : EXIT_USAGE;
 }
 
@@ -43,6 +52,8 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
 		{ "root", required_argument, NULL, 'r' },
 		{ "foreground", no_argument, NULL, 'f' },
 		{ "idle-exit", required_argument, NULL, 'i' },
+		{ "check", no_argument, NULL, 'c' },
+		{ "follow", required_argument, NULL, 'F' }, /* successor_exec()'s own */
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
 	};
@@ -61,6 +72,14 @@ static int parse_options(int argc, char **argv, struct options *ret_options)
 				return usage(stderr);
 			if (ret_options->idle_ms == 0)
 				ret_options->idle_ms = UINT64_MAX;
+			break;
+		case 'c':
+			ret_options->check = true;
+			break;
+		case 'F':
+			ret_options->follows = ret_options->foreground = true;
+			if (successor_parse(optarg, &ret_options->inherits) < 0)
+				return usage(stderr);
 			break;
 		case 'h':
 			return usage(stdout);
@@ -86,6 +105,7 @@ static void block_signals(void)
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
 	sigaddset(&signals, SIGHUP);
+	sigaddset(&signals, SIGUSR1);
 	sigaddset(&signals, SIGCHLD);
 	pthread_sigmask(SIG_BLOCK, &signals, NULL);
 }
@@ -150,9 +170,16 @@ static int listen_on(const struct layout *layout, struct service *service, gid_t
 	return r;
 }
 
+/* What takes our place. */
+struct succession {
+	int program_fd; /* -1: nothing does */
+	struct daemon_socket socket;
+	bool log_is_ours;
+};
+
 /* From here on we are the daemon of this root. */
 static int serve(const struct options *options, const struct layout *layout,
-		 struct service *service, int ready_fd)
+		 struct service *service, int ready_fd, struct succession *ret_succession)
 {
 	AUTO(manager) *m = NULL;
 	struct server_options server = { .layout = layout, .service = service };
@@ -190,7 +217,7 @@ static int serve(const struct options *options, const struct layout *layout,
 	}
 	if (configuration.warning[0])
 		log_line(LOG_WARNING, "start", "%s", configuration.warning);
-	log_line(LOG_INFO, "start", "pid=%d", (int)getpid());
+	log_line(LOG_INFO, "start", "pid=%d version=%s", (int)getpid(), FSGROUPFS_VERSION);
 	r = manager_mend_start(m);
 	if (r < 0)
 		return fail("starting", r);
@@ -198,11 +225,29 @@ static int serve(const struct options *options, const struct layout *layout,
 	server.m = m;
 	server.status_gid = configuration.status_gid;
 	server.idle_ms = options->idle_ms;
-	server.log_is_ours = ready_fd >= 0;
+	server.log_is_ours = options->follows ? options->inherits.log_is_ours : ready_fd >= 0;
+	if (options->follows)
+		server.socket.is_passed = !options->inherits.socket_is_ours;
 	r = server_run(&server);
 	manager_stop(m);
 	manager_mend_stop(m);
+	if (r == 0)
+		*ret_succession = (struct succession){ .program_fd = manager_take_successor(m),
+						       .socket = server.socket,
+						       .log_is_ours = server.log_is_ours };
 	return r < 0 ? fail("serving", r) : EXIT_OK;
+}
+
+/* With one thread left and nothing open that matters. Returns only when it fails. */
+static int give_place(const struct options *options, const struct layout *layout,
+		      const struct service *service, struct succession *succession)
+{
+	int r = successor_exec(succession->program_fd, options->argv, &succession->socket,
+			       succession->log_is_ours, service);
+
+	log_line(LOG_ERROR, "upgrade", "the new daemon: %s", strerror(-r));
+	daemon_socket_close(layout, &succession->socket);
+	return EXIT_FAILED;
 }
 
 /* Alone for its root. Returns the exit status. */
@@ -210,7 +255,9 @@ static int run(const struct options *options, const struct layout *layout, struc
 	       int ready_fd)
 {
 	/* In a service's control group systemd looks for it. */
-	const bool is_managed = service_is_managed(service) || service_socket(service) >= 0;
+	const bool is_managed = service_is_managed(service) ||
+				(service_socket(service) >= 0 && !options->inherits.socket_is_ours);
+	struct succession succession = { .program_fd = -1 };
 	AUTO_FD int lock_fd = -1;
 	int r = daemon_lock(layout, service_socket(service) >= 0, &lock_fd);
 
@@ -225,15 +272,29 @@ static int run(const struct options *options, const struct layout *layout, struc
 	block_signals();
 	if (!is_managed)
 		daemon_enter_cgroup();
-	r = serve(options, layout, service, ready_fd);
+	r = serve(options, layout, service, ready_fd, &succession);
+	if (succession.program_fd >= 0)
+		return give_place(options, layout, service, &succession);
 	if (!is_managed)
 		daemon_leave_cgroup();
 	return r;
 }
 
+/* What is another program's heritage. Before there are threads. */
+static void take_on(void)
+{
+	/* Executed by descriptor, we are called after its number on kernels before 6.14. */
+	prctl(PR_SET_NAME, "fsgroup-mountd");
+	/* Children that ended while there was nobody to hear of it. */
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+}
+
 int main(int argc, char **argv)
 {
-	struct options options = { .root = getenv("FSGROUPFS_ROOT"), .idle_ms = IDLE_DEFAULT_MS };
+	struct options options = { .root = getenv("FSGROUPFS_ROOT"),
+				   .idle_ms = IDLE_DEFAULT_MS,
+				   .argv = argv };
 	AUTO(layout) *layout = NULL;
 	AUTO(service) *service = NULL;
 	char why[256];
@@ -245,6 +306,10 @@ int main(int argc, char **argv)
 	r = parse_options(argc, argv, &options);
 	if (r >= 0)
 		return r;
+	if (options.check)
+		return successor_say(options.root);
+	if (options.follows)
+		take_on();
 	r = service_open(&service, why);
 	if (r == -EINVAL) {
 		fprintf(stderr, "fsgroup-mountd: %s\n", why);

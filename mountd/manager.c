@@ -82,7 +82,8 @@ int manager_new(const struct layout *layout, struct manager **ret_manager, char 
 	if (!m || !keepers_path)
 		return -ENOMEM;
 	m->layout = layout;
-	m->volumes_fd = m->runs_fd = m->keepers_fd = -1;
+	m->volumes_fd = m->runs_fd = m->keepers_fd = m->successor_fd = -1;
+	m->started_ms = clock_now_ms();
 	pthread_mutex_init(&m->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -130,6 +131,7 @@ void manager_free(struct manager *m)
 	cleanup_fd(&m->volumes_fd);
 	cleanup_fd(&m->runs_fd);
 	cleanup_fd(&m->keepers_fd);
+	cleanup_fd(&m->successor_fd);
 	free(m->volumes_path);
 	pthread_cond_destroy(&m->changed);
 	pthread_mutex_destroy(&m->lock);
@@ -195,6 +197,44 @@ bool manager_is_stopping(struct manager *m)
 	stopping = m->stopping;
 	pthread_mutex_unlock(&m->lock);
 	return stopping;
+}
+
+uint64_t manager_started_ms(const struct manager *m)
+{
+	return m->started_ms;
+}
+
+bool manager_has_successor(struct manager *m)
+{
+	bool has_one;
+
+	pthread_mutex_lock(&m->lock);
+	has_one = m->successor_fd >= 0;
+	pthread_mutex_unlock(&m->lock);
+	return has_one;
+}
+
+int manager_take_successor(struct manager *m)
+{
+	int fd;
+
+	pthread_mutex_lock(&m->lock);
+	fd = take_fd(&m->successor_fd);
+	pthread_mutex_unlock(&m->lock);
+	return fd;
+}
+
+bool keys_await_free(struct manager *m, uint64_t timeout_ms)
+{
+	const struct timespec until = clock_until(timeout_ms);
+	int r = 0;
+
+	pthread_mutex_lock(&m->lock);
+	while (m->busy && r != ETIMEDOUT)
+		r = pthread_cond_timedwait(&m->changed, &m->lock, &until);
+	r = m->busy ? ETIMEDOUT : 0;
+	pthread_mutex_unlock(&m->lock);
+	return r == 0;
 }
 
 bool manager_await_change(struct manager *m, uint64_t *io_generation, uint64_t timeout_ms)

@@ -72,6 +72,16 @@ enum proto_exit manager_store_restore(struct manager *m, json_t *dump, struct an
 void manager_stop(struct manager *m);
 bool manager_is_stopping(struct manager *m);
 
+/*
+ * manager_has_successor: whether a program is to take this daemon's place, as soon as nothing runs: manager_upgrade() has
+ * found it good, and sent SIGUSR1 to this process. manager_take_successor: its descriptor, the caller's; or -1.
+ */
+bool manager_has_successor(struct manager *m);
+int manager_take_successor(struct manager *m);
+
+/* manager_started_ms: when it was made, on the monotonic clock: no two of a machine's boot are equal. */
+uint64_t manager_started_ms(const struct manager *m);
+
 /* manager_is_idle: no volume on record. */
 bool manager_is_idle(struct manager *m);
 
@@ -163,8 +173,9 @@ enum proto_exit manager_recover(struct manager *m, const char *volume, struct an
 
 /*
  * manager_upgrade: what serves @volume, or with NULL every volume, is followed by the fsgroupfs that is installed now.
- * The answer: {"servers": [{"volume", "from", "to", "error"}]}; it fails where one could not be followed, and after a
- * program that cannot take over the rest is not tried.
+ * After a program that cannot take over the rest is not tried. With NULL, the daemon's own place is taken then, when
+ * requests that change volumes are done.
+ * The answer: {"servers": [{"volume", "from", "to", "error"}], "daemon": {"from", "to", "error"} or null}.
  */
 enum proto_exit manager_upgrade(struct manager *m, const char *volume, struct answer *answer);
 

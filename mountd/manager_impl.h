@@ -57,6 +57,8 @@ struct manager {
 	struct busy_key *busy;	/* guarded by lock */
 	struct live *lives;	/* guarded by lock */
 	bool stopping;		/* guarded by lock */
+	int successor_fd;	/* manager_has_successor(); -1: none; guarded by lock */
+	uint64_t started_ms;	/* when we were made; constant */
 	bool mend_due;		/* guarded by lock */
 	bool look_due;		/* mounts have changed; guarded by lock */
 	bool look_is_blocked; /* a request had the volume: looked at again then; guarded by lock */
@@ -101,6 +103,9 @@ void manager_changed(struct manager *m);
  */
 int key_lock(struct manager *m, const char *key);
 void key_unlock(struct manager *m, const char *key);
+
+/* keys_await_free: waits until no request works on anything. False: one still does. */
+bool keys_await_free(struct manager *m, uint64_t timeout_ms);
 
 /* key_try_lock: the same without waiting. -EAGAIN: a request works on it. */
 int key_try_lock(struct manager *m, const char *key);

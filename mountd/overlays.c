@@ -388,6 +388,19 @@ static int open_watch(struct overlays *overlays, const char *volume_id, int *ret
 	return r;
 }
 
+static void remember_child(struct overlays *overlays, pid_t pid)
+{
+	pid_t *children;
+
+	pthread_mutex_lock(&overlays->lock);
+	children = reallocarray(overlays->children, overlays->child_count + 1, sizeof(*children));
+	if (children) { /* without memory it stays a zombie until we end */
+		overlays->children = children;
+		children[overlays->child_count++] = pid;
+	}
+	pthread_mutex_unlock(&overlays->lock);
+}
+
 int overlay_adopt(struct overlays *overlays, const char *volume_id, struct overlay **ret_overlay)
 {
 	AUTO_FREE char *text = malloc(KEYVAL_MAX + 1);
@@ -417,6 +430,9 @@ int overlay_adopt(struct overlays *overlays, const char *volume_id, struct overl
 	o->status = status;
 	o->message = take_ptr(&text);
 	o->watch_fd = take_fd(&fd);
+	/* One that was started by the program that was in this process before. */
+	if (waitpid(status.keeper_pid, NULL, WNOHANG) == 0)
+		remember_child(overlays, status.keeper_pid);
 	r = watch_start(o);
 	if (r < 0) {
 		overlay_unref(o);
@@ -424,19 +440,6 @@ int overlay_adopt(struct overlays *overlays, const char *volume_id, struct overl
 	}
 	*ret_overlay = o;
 	return 0;
-}
-
-static void remember_child(struct overlays *overlays, pid_t pid)
-{
-	pid_t *children;
-
-	pthread_mutex_lock(&overlays->lock);
-	children = reallocarray(overlays->children, overlays->child_count + 1, sizeof(*children));
-	if (children) { /* without memory it stays a zombie until we end */
-		overlays->children = children;
-		children[overlays->child_count++] = pid;
-	}
-	pthread_mutex_unlock(&overlays->lock);
 }
 
 void overlays_reap(struct overlays *overlays)

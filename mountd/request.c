@@ -8,6 +8,7 @@
 
 #include "fs/base/clock.h"
 #include "fs/base/log.h"
+#include "fs/base/version.h"
 #include "mountd/proto.h"
 #include "mountd/redact.h"
 #include "mountd/update.h"
@@ -488,7 +489,9 @@ static enum proto_exit handle_metrics(struct request *q)
 
 static enum proto_exit handle_ping(struct request *q)
 {
-	q->answer.result = json_pack("{s:i, s:i}", "pid", (int)getpid(), "version", PROTO_VERSION);
+	q->answer.result = json_pack("{s:i, s:i, s:s, s:I}", "pid", (int)getpid(), "version",
+				     PROTO_VERSION, "program", FSGROUPFS_VERSION, "startedMs",
+				     (json_int_t)manager_started_ms(q->m));
 	return EXIT_OK;
 }
 

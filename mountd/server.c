@@ -56,6 +56,9 @@ static bool handle_signal(struct server *server, int signal_fd)
 		manager_reap(server->options->m);
 		return false;
 	}
+	/* The manager's own word; from anybody else it means nothing. */
+	if (info.ssi_signo == SIGUSR1)
+		return manager_has_successor(server->options->m);
 	log_line(LOG_INFO, "stop", "signal %u", info.ssi_signo);
 	return true;
 }
@@ -152,16 +155,21 @@ int server_run(const struct server_options *options)
 	sigemptyset(&signals);
 	sigaddset(&signals, SIGTERM);
 	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGUSR1);
 	sigaddset(&signals, SIGCHLD);
 	signal_fd = signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK);
 	r = signal_fd < 0 ? -errno : clients_new(options->m, options->status_gid, &clients);
 	if (r == 0) {
 		server.clients = clients;
 		loop(&server, signal_fd);
-		service_notify(options->service, "STOPPING=1\nSTATUS=ending");
 	}
-	/* First out of sight: who comes now starts the next daemon, and waits for our lock. */
-	daemon_socket_close(options->layout, &server.socket);
+	if (r == 0 && manager_has_successor(options->m)) {
+		service_notify(options->service, "STATUS=making place for another version");
+	} else {
+		service_notify(options->service, "STOPPING=1\nSTATUS=ending");
+		/* First out of sight: who comes now starts the next daemon, and waits for our lock. */
+		daemon_socket_close(options->layout, &server.socket);
+	}
 	manager_stop(options->m);
 	if (clients)
 		clients_drain(clients);

@@ -16,15 +16,16 @@ struct server_options {
 	struct manager *m;
 	const struct layout *layout;
 	const struct service *service;
-	struct daemon_socket socket; /* listening; closed by server_run() */
+	struct daemon_socket socket; /* listening; closed by server_run(), but for a successor */
 	gid_t status_gid;	     /* who may look, or GID_UNSET */
 	uint64_t idle_ms;	     /* UINT64_MAX: never ends because of idleness */
 	bool log_is_ours;	     /* standard error is daemon_log_open()'s */
 };
 
 /*
- * server_run: returns when the daemon is to end, with every request that ran answered.
- * The calling thread must have SIGTERM, SIGINT and SIGCHLD blocked before any thread was made.
+ * server_run: returns when the daemon is to end, with every request that ran answered. Where the manager has a successor
+ * for it, the socket stays as it is, and open; whoever connects waits for the successor.
+ * The calling thread must have SIGTERM, SIGINT, SIGUSR1 and SIGCHLD blocked before any thread was made.
  */
 int server_run(const struct server_options *options);
 

@@ -160,3 +160,22 @@ void service_notify(const struct service *s, const char *assignments)
 
 	(void)n; /* whoever does not listen does not want to hear it */
 }
+
+static bool set_number(const char *name, uint64_t value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%llu", (unsigned long long)value);
+	return setenv(name, text, 1) == 0;
+}
+
+int service_pass_on(const struct service *s)
+{
+	bool done = set_number("LISTEN_FDS", 1) && set_number("LISTEN_PID", (uint64_t)getpid());
+
+	if (s->notify)
+		done = done && setenv("NOTIFY_SOCKET", s->notify, 1) == 0;
+	if (s->watchdog_ms > 0)
+		done = done && set_number("WATCHDOG_USEC", s->watchdog_ms * 1000);
+	return done ? 0 : -ENOMEM;
+}

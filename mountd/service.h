@@ -39,6 +39,12 @@ bool service_is_managed(const struct service *service);
 /* service_watchdog_ms: how often a sign of life is due at least; 0: none is wanted. */
 uint64_t service_watchdog_ms(const struct service *service);
 
+/*
+ * service_pass_on: the environment as the service manager would have made it for a program that takes our place, with
+ * the listening socket as its first passed descriptor. 0 or -ENOMEM.
+ */
+int service_pass_on(const struct service *service);
+
 /* service_notify: assignments, a line each ("READY=1\nSTATUS=..."). Waits at most a second; errors are ignored. */
 void service_notify(const struct service *service, const char *assignments);
 

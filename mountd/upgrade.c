@@ -1,17 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 /*
  * upgrade: servers of the version that is installed now take over from those that serve (fs/keeper_upgrade.c does it,
- * one overlay after the other). Keepers stay as they are.
+ * one overlay after the other), and then another daemon takes our place (successor.h). Keepers stay as they are.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "fs/base/log.h"
+#include "fs/base/version.h"
 #include "mountd/manager_impl.h"
 #include "mountd/path_program.h"
+#include "mountd/successor.h"
 
 #define SERVER_PROGRAM "fsgroupfs"
+#define DAEMON_PROGRAM "fsgroup-mountd"
+#define QUIET_MS 20000
+#define BACKUP_NAME PATH_STORE ".schema-%d"
 
 /* One request. Volumes that share an overlay share the row's fate. */
 struct job {
@@ -163,6 +169,64 @@ static enum proto_exit upgrade(struct job *job, const char *volume, struct answe
 	return EXIT_OK;
 }
 
+/* ---- the daemon itself ---- */
+
+/* What is on record, for the version that is here now: the next one's schema may be one that it cannot read. */
+static int back_up(struct manager *m)
+{
+	char name[64];
+	AUTO_FREE char *path = NULL;
+
+	snprintf(name, sizeof(name), BACKUP_NAME, STORE_SCHEMA_VERSION);
+	path = path_join(m->layout->state_path, name);
+	if (!path)
+		return -ENOMEM;
+	if (unlinkat(m->layout->state_fd, name, 0) < 0 && errno != ENOENT)
+		return -errno;
+	return store_backup(m->store, path);
+}
+
+/* 0: the server's loop will see it. */
+static int give_place(struct manager *m, struct successor_says *ret_says, char *ret_error)
+{
+	AUTO_FD int fd = -1;
+	int r = program_open(DAEMON_PROGRAM, &fd, ret_error);
+
+	if (r == 0)
+		r = successor_check(fd, m->layout->root, ret_says, ret_error);
+	if (r < 0)
+		return r;
+	if (ret_says->schema != STORE_SCHEMA_VERSION && (r = back_up(m)) < 0) {
+		snprintf(ret_error, SUCCESSOR_ERROR_MAX, "a copy of the store: %s", strerror(-r));
+		return r;
+	}
+	if (!keys_await_free(m, QUIET_MS)) {
+		snprintf(ret_error, SUCCESSOR_ERROR_MAX,
+			 "requests are under way that take long; ask again later");
+		return -EBUSY;
+	}
+	event(m, NULL, "daemon-upgraded", "daemon %s makes place for %s", FSGROUPFS_VERSION,
+	      ret_says->version);
+	pthread_mutex_lock(&m->lock);
+	cleanup_fd(&m->successor_fd);
+	m->successor_fd = take_fd(&fd);
+	pthread_mutex_unlock(&m->lock);
+	kill(getpid(), SIGUSR1);
+	return 0;
+}
+
+static json_t *upgrade_daemon(struct manager *m)
+{
+	struct successor_says says = { .version = FSGROUPFS_VERSION };
+	char why[SUCCESSOR_ERROR_MAX];
+	int r = give_place(m, &says, why);
+
+	if (r < 0)
+		event(m, NULL, "upgrade-failed", "daemon %s stays: %s", FSGROUPFS_VERSION, why);
+	return json_pack("{s:s, s:s, s:s?}", "from", FSGROUPFS_VERSION, "to",
+			 r < 0 ? FSGROUPFS_VERSION : says.version, "error", r < 0 ? why : NULL);
+}
+
 enum proto_exit manager_upgrade(struct manager *m, const char *volume, struct answer *answer)
 {
 	struct job job = { .m = m, .program_fd = -1, .rows = json_array() };
@@ -171,8 +235,10 @@ enum proto_exit manager_upgrade(struct manager *m, const char *volume, struct an
 	enum proto_exit exit =
 		r < 0 ? answer_fail(answer, EXIT_FAILED, "%s", why) : upgrade(&job, volume, answer);
 
+	/* After a program that is no good the next may be no better: they were installed together. */
 	if (exit == EXIT_OK)
-		answer->result = json_pack("{s:O}", "servers", job.rows);
+		answer->result = json_pack("{s:O, s:o}", "servers", job.rows, "daemon",
+					   volume || job.is_over ? json_null() : upgrade_daemon(m));
 	job_fini(&job);
 	manager_changed(m);
 	return exit;

@@ -313,9 +313,9 @@ int store_check(struct store *s)
 	return r;
 }
 
-static int copy_to(struct store *s, sqlite3 *copy)
+static int copy_to(sqlite3 *db, sqlite3 *copy)
 {
-	sqlite3_backup *backup = sqlite3_backup_init(copy, "main", s->db, "main");
+	sqlite3_backup *backup = sqlite3_backup_init(copy, "main", db, "main");
 	int rc;
 
 	if (!backup)
@@ -323,6 +323,44 @@ static int copy_to(struct store *s, sqlite3 *copy)
 	rc = sqlite3_backup_step(backup, -1);
 	sqlite3_backup_finish(backup);
 	return rc == SQLITE_DONE ? 0 : store_errno(copy, rc);
+}
+
+static int try_copy(sqlite3 *db)
+{
+	sqlite3 *copy = NULL;
+	int rc = sqlite3_open_v2(":memory:", &copy, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
+				 NULL);
+	int r = store_errno(copy, rc);
+
+	if (r == 0)
+		r = copy_to(db, copy);
+	if (r == 0)
+		r = schema_migrate(copy);
+	sqlite3_close(copy);
+	return r;
+}
+
+int store_try(const char *path)
+{
+	sqlite3 *db = NULL;
+	struct stat st;
+	int r;
+
+	store_error_set("%s", "");
+	if (lstat(path, &st) < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (!S_ISREG(st.st_mode))
+		return -EINVAL;
+	r = store_errno(
+		db, sqlite3_open_v2(path, &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_NOMUTEX, NULL));
+	if (r == 0)
+		r = configure_connection(db);
+	if (r == 0)
+		r = inspect(db);
+	if (r == 0)
+		r = try_copy(db);
+	sqlite3_close(db);
+	return r;
 }
 
 int store_backup(struct store *s, const char *path)
@@ -337,7 +375,7 @@ int store_backup(struct store *s, const char *path)
 	rc = sqlite3_open_v2(path, &copy, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
 	r = store_errno(copy, rc);
 	if (r == 0)
-		r = copy_to(s, copy);
+		r = copy_to(s->db, copy);
 	sqlite3_close(copy);
 	pthread_mutex_unlock(&s->lock);
 

@@ -48,6 +48,13 @@ struct store;
 int store_open(const char *path, struct store **ret_store, char **ret_set_aside);
 void store_close(struct store *s);
 
+/*
+ * store_try: whether store_open() of the database at @path, which another process may have open, would succeed: it
+ * is read, and a copy in memory is brought to STORE_SCHEMA_VERSION. No database there is as good as an empty one.
+ * Returns 0 or as store_open(), -EUCLEAN too.
+ */
+int store_try(const char *path);
+
 /* store_check: a full integrity check; all others wait. -EUCLEAN: store_error_text() says what is wrong. */
 int store_check(struct store *s);
 

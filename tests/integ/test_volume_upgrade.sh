@@ -99,12 +99,78 @@ check 'none at all' refuses 1 'No such file' upgrade --all
 check_same 'all go on as they were' "$before" "$(pids)"
 check_same 'which status says' "$version" "$(of_server held version)"
 
+daemon_says() {
+	"$helpers/call" '{"command": "ping"}' | jq -r ".result.$1"
+}
+daemon_stays() {
+	refuses 1 "$1" upgrade --all && same "$version $pid" "$(daemon_says program) $(daemon_says pid)"
+}
+echo '# a daemon that is no good'
+install_program "$BIN/fsgroupfs" fsgroupfs
+pid=$(daemon_says pid)
+install_program /bin/true fsgroup-mountd
+check 'another program' daemon_stays 'is no fsgroup-mountd'
+install_program /bin/false fsgroup-mountd
+check 'one that fails' daemon_stays 'the new daemon cannot start'
+echo text >"$programs/fsgroup-mountd"
+check 'none at all' daemon_stays 'Exec format error'
+chmod 777 "$programs/fsgroup-mountd"
+check 'one that everybody can write' daemon_stays 'can be written by others than root'
+install_program "$scratch/newer/fsgroup-mountd" fsgroup-mountd
+mv "$FSGROUPFS_ROOT/var/lib/fsgroupfs/store.db" "$scratch/store.db"
+mkdir "$FSGROUPFS_ROOT/var/lib/fsgroupfs/store.db"
+check 'one that cannot use the store' daemon_stays 'the new daemon cannot start: the store'
+rmdir "$FSGROUPFS_ROOT/var/lib/fsgroupfs/store.db"
+mv "$scratch/store.db" "$FSGROUPFS_ROOT/var/lib/fsgroupfs/store.db"
+
+echo '# a newer daemon, and clients all the while'
+client() {
+	local target=$scratch/on/client$1 i
+
+	mkdir -p "$target"
+	while [ ! -e "$scratch/enough" ]; do
+		timeout 60 "$BIN/fsgroupctl" mount --plugin emptyDir --target "$target" --fsgroup "$GROUP" || return
+		timeout 60 "$BIN/fsgroupctl" status --json "$target" || return
+		timeout 60 "$BIN/fsgroupctl" unmount "$target" || return
+	done >"$scratch/client$1.out" 2>&1
+}
+clients=()
+for i in 1 2 3; do
+	client "$i" &
+	clients+=("$!")
+done
+timeout 60 "$BIN/fsgroupctl" wait paused --for native --timeout 60 >"$scratch/waiting" 2>&1 &
+waiting=$!
+check 'takes the place of the daemon' upgrade --all
+check_same 'which is said' "daemon $version, now $newer" "$(grep ^daemon "$scratch/said")"
+check_same 'in its process' "$newer $pid" "$(daemon_says program) $(daemon_says pid)"
+check 'and once more' upgrade --all
+touch "$scratch/enough"
+all_were_served() {
+	local client i=0
+
+	for client in "${clients[@]}"; do
+		i=$((i + 1))
+		wait "$client" || same '' "$(cat "$scratch/client$i.out")" || return
+	done
+}
+check 'no client has seen anything of it' all_were_served
+check_same 'volumes are what they were' "presented converged $served" "$(state_of paused) $(state_of held) $(
+	ctl list --json | jq -r '[.[] | select(.server != null) | .id] | sort | join(" ")')"
+install_program "$BIN/fsgroup-mountd" fsgroup-mountd
+check 'there is a way back' upgrade --all
+check_same 'which is one' "$version $pid" "$(daemon_says program) $(daemon_says pid)"
+check 'the log goes on' grep -q "version=$newer" "$FSGROUPFS_ROOT/var/lib/fsgroupfs/mountd.log"
+kill "$waiting"
+wait "$waiting" || true
+check 'who waited for a volume has waited on' fails test -s "$scratch/waiting"
+
 echo '# a newer one'
 install_program "$scratch/newer/fsgroupfs" fsgroupfs
 check 'for one volume' upgrade --volume paused
 check_same 'is said' "paused: server $version, now $newer" "$(cat "$scratch/said")"
-check_same 'by status' "$newer $version 1 0" \
-	"$(field_of paused '.server | "\(.version) \(.keeperVersion) \(.upgrades) \(.restarts)"')"
+check_same 'by status' "$newer $version 0 true" \
+	"$(field_of paused '.server | "\(.version) \(.keeperVersion) \(.restarts) \(.upgrades > 0)"')"
 check_same 'which is what it was' presented "$(state_of paused)"
 check_same 'the others are not' "$version" "$(of_server held version)"
 check 'for what nothing serves there is nothing to do' upgrade --volume native
@@ -129,8 +195,12 @@ check_same 'what is virtual is so' "virtual 0:$GROUP:660" "$(state_of virtual) $
 check 'the walk goes on' ctl converge walking --rate max
 check 'to the end' ctl wait walking --for native --timeout 30
 check 'and all is right' is_right "$scratch/walking"
-check_same 'events say so' "server $version was followed by $newer" \
-	"$(ctl events --json | jq -rs '[.[] | if type == "array" then .[] else . end | select(.kind == "upgraded")][0].message')"
+has_event() {
+	ctl events --json | jq -ers --arg kind "$1" --arg message "$2" '[.[] | if type == "array" then .[] else . end |
+		select(.kind == $kind and .message == $message)] | length > 0' >"$scratch/answer"
+}
+check 'events say so of servers' has_event upgraded "server $version was followed by $newer"
+check 'and of the daemon' has_event daemon-upgraded "daemon $version makes place for $newer"
 
 check 'unmount' ctl unmount --all
 check 'nothing is left' nothing_mounted

@@ -390,6 +390,7 @@ static void store_open_newer_schema_is_refused_untouched(void **state)
 	store_close(f->store);
 	f->store = NULL;
 	assert_int_equal(raw_exec(f->path, "PRAGMA user_version = 99"), SQLITE_OK);
+	assert_int_equal(store_try(f->path), -ENOTSUP);
 	len = read_file(f->path, &before);
 	assert_int_equal(store_open(f->path, &s, &aside), -ENOTSUP);
 	assert_null(s);

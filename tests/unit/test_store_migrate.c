@@ -53,6 +53,21 @@ static void make_from_fixture(int version, const char *path)
 	assert_int_equal(sqlite3_close(db), SQLITE_OK);
 }
 
+static int version_of(const char *path)
+{
+	sqlite3_stmt *stmt = NULL;
+	sqlite3 *db = NULL;
+	int version;
+
+	assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
+	assert_int_equal(sqlite3_prepare_v2(db, "PRAGMA user_version", -1, &stmt, NULL), SQLITE_OK);
+	assert_int_equal(sqlite3_step(stmt), SQLITE_ROW);
+	version = sqlite3_column_int(stmt, 0);
+	sqlite3_finalize(stmt);
+	sqlite3_close(db);
+	return version;
+}
+
 /* Tables, columns and indexes, whatever way they came to be. */
 static char *schema_of(const char *path)
 {
@@ -150,6 +165,9 @@ static void every_version_is_migrated(void **state)
 
 		snprintf(path, sizeof(path), "%s/v%d.db", dir, version);
 		make_from_fixture(version, path);
+		/* Tried first: then it is as it was. */
+		assert_int_equal(store_try(path), 0);
+		assert_int_equal(version_of(path), version);
 		assert_int_equal(store_open(path, &s, &aside), 0);
 		assert_null(aside);
 		assert_int_equal(store_check(s), 0);

@@ -14,6 +14,8 @@
 #include "fs/base/parse.h"
 #include "fs/base/version.h"
 
+enum { CONTROL_BACKLOG = 128 };
+
 void control_init(struct control *c, int listen_fd, struct shared *shared,
 		  const struct control_actions *actions)
 {
@@ -21,6 +23,9 @@ void control_init(struct control *c, int listen_fd, struct shared *shared,
 	c->listen_fd = listen_fd;
 	c->shared = shared;
 	c->actions = *actions;
+	/* Once more, by us: so that SO_PEERCRED tells whoever connects which process is to answer. */
+	if (listen_fd >= 0 && listen(listen_fd, CONTROL_BACKLOG) < 0)
+		log_line(LOG_WARNING, "control", "ignoring: listen: %m");
 	for (int i = 0; i < CONTROL_CLIENTS_MAX; i++)
 		c->clients[i].fd = c->clients[i].received_fd = -1;
 }
@@ -103,6 +108,7 @@ static void write_status(struct control *c, struct keyval_writer *w, char *text)
 	keyval_add(w, "requests", "%s", stats_format(&h->stats, requests));
 	keyval_add(w, "mount_id", "%llu", (unsigned long long)facts.mount_id);
 	keyval_add(w, "holders", "%d", facts.is_native);
+	keyval_add(w, "stuck", "%d", facts.is_stuck);
 	/* As many failures as one packet takes; the counter has them all. */
 	keyval_add(w, "failures", "%zu", count);
 	for (size_t i = 0; i < count && KEYVAL_MAX - w->len > sizeof(quoted) + 64; i++) {

@@ -32,6 +32,7 @@ struct control_facts {
 	uint64_t mount_id; /* unique id of what is at the target */
 	bool is_native;
 	const char *failed; /* why nothing is served, or NULL */
+	bool is_stuck;	    /* its server was killed, and does not end */
 };
 
 /* What a client may ask of the keeper; each returns 0 or -errno. */

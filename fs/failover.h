@@ -19,7 +19,7 @@ enum {
 	FAILOVER_DEATHS = 5, /* within the window, and the server is not started again */
 	FAILOVER_WINDOW_MS = 60 * 1000,
 	FAILOVER_ENDING_MS =
-		10 * 1000, /* a killed process that is still there then waits in the kernel */
+		3000, /* a killed process that is still there then waits in the kernel */
 };
 
 struct failover {
@@ -27,7 +27,7 @@ struct failover {
 	unsigned deaths;
 	unsigned limit; /* of deaths in the window; 0: none */
 	bool is_refusing;
-	int64_t killed_ms; /* when a server that hangs was killed; 0: none was */
+	int64_t killed_ms; /* when a server that hangs was killed, or seen to be; 0: none was */
 	bool is_stuck;	   /* and it is still there */
 };
 

@@ -15,6 +15,8 @@
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
@@ -356,6 +358,7 @@ static void on_facts(void *context, struct control_facts *ret_facts)
 		.server_pid = k->failover.is_refusing ? 0 : k->server.pid,
 		.server_version = k->server_version,
 		.failed = failover_reason(&k->failover),
+		.is_stuck = k->failover.is_stuck,
 		.mount_id = k->is_native ? k->native_id : k->overlay.id,
 		.is_native = k->is_native,
 	};
@@ -377,7 +380,7 @@ static void handle_channel(struct keeper *k)
 	else if (message.kind == CHANNEL_SWAP)
 		swap(k, message.error == 0);
 	else if (message.kind == CHANNEL_CHANGED)
-		k->notify_at_ms = 0; /* a state, not a counter: at once */
+		keeper_notify_now(k);
 	else if (message.kind == CHANNEL_DRAINED)
 		keeper_upgrade_drained(k, message.error);
 	else if (message.kind == CHANNEL_FAILED)
@@ -385,20 +388,39 @@ static void handle_channel(struct keeper *k)
 	k->notify_due = true;
 }
 
-/* SIGTERM and SIGINT mean "unmount"; with users it stays, like umount(8) would say. */
+/*
+ * SIGTERM and SIGINT mean "unmount"; with users it stays, like umount(8) would say. By a process apart: the kernel may
+ * have to write back through the server first, and that is looked after here.
+ */
 static void handle_signal(struct keeper *k)
 {
 	struct signalfd_siginfo info;
-	int r = 0;
 
-	if (read(k->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info))
+	if (read(k->signal_fd, &info, sizeof(info)) != (ssize_t)sizeof(info) || !k->is_mounted ||
+	    k->detacher > 0)
 		return;
-	if (k->is_mounted)
-		r = mounting_detach(&k->target, k->overlay.id, false);
-	if (r < 0)
-		log_line(LOG_ERROR, "unmount", "%s: %s", k->target_path, strerror(-r));
+	k->detacher = fork();
+	if (k->detacher == 0)
+		_exit(-mounting_detach(&k->target, k->overlay.id, false));
+	if (k->detacher > 0)
+		k->detacher_fd = (int)syscall(SYS_pidfd_open, k->detacher, 0);
 	else
+		log_line(LOG_ERROR, "unmount", "%s: %m", k->target_path);
+}
+
+static void handle_detached(struct keeper *k)
+{
+	int status = 0;
+
+	if (waitpid(k->detacher, &status, WNOHANG) != k->detacher)
+		return;
+	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
 		k->is_mounted = false;
+	else
+		log_line(LOG_ERROR, "unmount", "%s: %s", k->target_path,
+			 WIFEXITED(status) ? strerror(WEXITSTATUS(status)) : "killed");
+	k->detacher = 0;
+	cleanup_fd(&k->detacher_fd);
 }
 
 /* The earlier of @timeout (-1: none) and the moment @at_ms (0: none). */
@@ -420,7 +442,7 @@ static int poll_timeout(const struct keeper *k, int64_t now)
 						  NOTIFY_MS;
 	timeout = sooner(timeout, k->try_at_ms, now);
 	timeout = sooner(timeout, keeper_upgrade_due_ms(k), now);
-	watch = keeper_watch_pause_ms(k);
+	watch = k->ended_ms > 0 ? keeper_watch_end_pause_ms(k) : keeper_watch_pause_ms(k);
 	if (watch >= 0 && (timeout < 0 || watch < timeout))
 		timeout = watch;
 	return timeout > INT_MAX ? INT_MAX : (int)timeout;
@@ -431,7 +453,10 @@ static void handle_time(struct keeper *k)
 	int64_t now = keeper_now_ms();
 	bool counts = atomic_load(&k->shared.header->state) == OVERLAY_CONVERGING;
 
-	keeper_watch(k, now);
+	if (k->ended_ms > 0)
+		keeper_watch_end(k, now);
+	else
+		keeper_watch(k, now);
 	keeper_upgrade_time(k, now);
 	if (k->try_at_ms > 0 && now >= k->try_at_ms) {
 		k->try_at_ms = 0;
@@ -451,7 +476,9 @@ static int run(struct keeper *k)
 		SERVER,
 		SIGNAL,
 		UPGRADE,
-		CONTROL = UPGRADE + UPGRADE_POLL_COUNT,
+		DEVICE = UPGRADE + UPGRADE_POLL_COUNT,
+		DETACHER,
+		CONTROL,
 		COUNT = CONTROL + CONTROL_CLIENTS_MAX + 1
 	};
 	struct pollfd fds[COUNT];
@@ -462,6 +489,9 @@ static int run(struct keeper *k)
 		fds[SERVER] = (struct pollfd){ .fd = k->server.pidfd, .events = POLLIN };
 		fds[SIGNAL] = (struct pollfd){ .fd = k->signal_fd, .events = POLLIN };
 		keeper_upgrade_poll(k, fds + UPGRADE);
+		/* For POLLERR alone, which is there as soon as the connection has ended. */
+		fds[DEVICE] = (struct pollfd){ .fd = k->ended_ms > 0 ? -1 : k->device_fd };
+		fds[DETACHER] = (struct pollfd){ .fd = k->detacher_fd, .events = POLLIN };
 		control_poll(&k->control, fds + CONTROL);
 		if (poll(fds, COUNT, poll_timeout(k, keeper_now_ms())) < 0 && errno != EINTR)
 			return EXIT_FAILURE;
@@ -473,6 +503,10 @@ static int run(struct keeper *k)
 		if (fds[SIGNAL].revents)
 			handle_signal(k);
 		keeper_upgrade_handle(k, fds + UPGRADE);
+		if (fds[DETACHER].revents)
+			handle_detached(k);
+		if (fds[DEVICE].revents)
+			k->ended_ms = keeper_now_ms();
 		control_handle(&k->control, fds + CONTROL);
 		handle_time(k);
 	}
@@ -530,6 +564,7 @@ int keeper_main(const struct overlay_options *options, const char *source, const
 		.shared.fd = -1,
 		.spare_tree_fd = -1,
 		.device_fd = -1,
+		.detacher_fd = -1,
 		.server = CHILD_NONE,
 		.program_fd = -1,
 		.upgrade = { .successor = CHILD_NONE,

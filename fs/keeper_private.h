@@ -70,6 +70,9 @@ struct keeper {
 	uint64_t native_id;
 	struct buried buried; /* by hand-offs that failed */
 	bool is_mounted, is_ready, is_native;
+	int64_t ended_ms; /* when the kernel ended the connection; 0: it has not */
+	pid_t detacher;	  /* takes the overlay off its target, for a signal; 0: none */
+	int detacher_fd;  /* its pidfd, or -1 */
 
 	struct control control;
 	bool notify_due;
@@ -123,6 +126,13 @@ int64_t keeper_watch_pause_ms(const struct keeper *k);
 
 /* keeper_replace_server: another server is started; where none stays alive, what refuses requests. */
 void keeper_replace_server(struct keeper *k);
+
+/* keeper_watch_end: after the end of the connection: ends a server that does not end; as keeper_watch. */
+void keeper_watch_end(struct keeper *k, int64_t now_ms);
+int64_t keeper_watch_end_pause_ms(const struct keeper *k);
+
+/* keeper_notify_now: watchers are to hear of a state, not a counter: at once. */
+void keeper_notify_now(struct keeper *k);
 
 /* ---- keeper_upgrade.c ---- */
 

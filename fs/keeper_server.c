@@ -12,9 +12,16 @@
 #include "fs/base/cleanup.h"
 #include "fs/base/clock.h"
 #include "fs/base/log.h"
+#include "fs/base/process.h"
 #include "fs/keeper_private.h"
 
-enum { START_LIMIT_MS = 20 * 1000, TELL_LIMIT_S = 1 };
+enum {
+	START_LIMIT_MS = 20 * 1000,
+	TELL_LIMIT_S = 1,
+	END_KILL_MS =
+		1000, /* after the end of the connection, a server that is still there is killed */
+	END_LOOK_MS = 100,
+};
 
 int64_t keeper_now_ms(void)
 {
@@ -217,7 +224,7 @@ bool keeper_handle_death(struct keeper *k, int *ret_status)
 	if (child_reap(&k->server, &status) < 0)
 		return false;
 	*ret_status = EXIT_SUCCESS;
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 0)
+	if (k->ended_ms > 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
 		return true;
 	log_death(status);
 	*ret_status = EXIT_FAILURE;
@@ -229,9 +236,14 @@ bool keeper_handle_death(struct keeper *k, int *ret_status)
 		keeper_replace_server(k);
 	else
 		refuse(k);
+	keeper_notify_now(k);
+	return false;
+}
+
+void keeper_notify_now(struct keeper *k)
+{
 	k->notify_due = true;
 	k->notify_at_ms = 0;
-	return false;
 }
 
 void keeper_watch(struct keeper *k, int64_t now)
@@ -242,17 +254,55 @@ void keeper_watch(struct keeper *k, int64_t now)
 	if (f->is_refusing || k->server.pid == 0 || k->upgrade.phase == UPGRADE_DRAINING)
 		return;
 	if (f->killed_ms > 0) {
-		f->is_stuck = now - f->killed_ms >= FAILOVER_ENDING_MS;
+		if (f->is_stuck || now - f->killed_ms < FAILOVER_ENDING_MS)
+			return;
+		f->is_stuck = true;
+		log_line(LOG_ERROR, "serve", "%s", failover_reason(f));
+		keeper_notify_now(k);
 	} else if (atomic_load(&k->shared.header->failover) == FAILOVER_READY &&
 		   watchdog_barks(&k->watchdog, &k->shared, k->server.pid, now)) {
 		log_line(LOG_ERROR, "serve", "the server hangs: killing it");
 		kill(k->server.pid, SIGKILL);
 		f->killed_ms = now;
+	} else if (watchdog_waits(&k->watchdog, now) && process_is_killed(k->server.pid)) {
+		/* By somebody else; and its file system does not let it go. */
+		f->killed_ms = now;
 	}
+}
+
+/*
+ * The kernel has ended the connection: nobody can ask for anything any more. A server that sees it ends at once; one
+ * that is stopped never does, nor one that waits for its file system.
+ */
+void keeper_watch_end(struct keeper *k, int64_t now)
+{
+	struct failover *f = &k->failover;
+
+	if (k->ended_ms == 0 || k->server.pid == 0)
+		return;
+	if (f->killed_ms > 0) {
+		if (!f->is_stuck && now - k->ended_ms >= END_KILL_MS + END_LOOK_MS) {
+			f->is_stuck = true;
+			keeper_notify_now(k);
+		}
+	} else if (now - k->ended_ms >= END_KILL_MS ||
+		   process_is_stopped(k->server.pid, k->server.pid)) {
+		kill(k->server.pid, SIGKILL);
+		f->killed_ms = now;
+	}
+}
+
+int64_t keeper_watch_end_pause_ms(const struct keeper *k)
+{
+	return k->ended_ms == 0 || k->failover.is_stuck ? -1 : END_LOOK_MS;
 }
 
 int64_t keeper_watch_pause_ms(const struct keeper *k)
 {
+	int64_t left = k->failover.killed_ms + FAILOVER_ENDING_MS - keeper_now_ms();
+
+	if (k->failover.killed_ms > 0 && !k->failover.is_stuck)
+		return left > 0 ? left : 0;
 	return k->failover.is_refusing ? -1 : watchdog_pause_ms(&k->watchdog);
 }
 

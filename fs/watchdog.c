@@ -1,17 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/watchdog.h"
 
-#include <fcntl.h>
 #include <poll.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
-#include "fs/base/cleanup.h"
 #include "fs/base/parse.h"
+#include "fs/base/process.h"
 
 /* A single thread may need this many times longer than all together. */
 enum { ONE_THREAD_FACTOR = 3, LOOKS = 4 };
@@ -39,44 +35,16 @@ static bool has_unread(const struct watchdog *w)
 	return poll(&device, 1, 0) == 1 && device.revents & POLLIN;
 }
 
-static bool read_text(pid_t pid, pid_t tid, const char *name, char *ret_text, size_t size)
-{
-	char path[64];
-	AUTO_FD int fd = -1;
-	ssize_t n;
-
-	snprintf(path, sizeof(path), "/proc/%d/task/%d/%s", (int)pid, (int)tid, name);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	n = fd < 0 ? -1 : read(fd, ret_text, size - 1);
-	ret_text[n > 0 ? n : 0] = '\0';
-	return n > 0;
-}
-
 /* Stopped, or waiting for a lock of its own; not: running, or waiting for the lower tree. */
 static bool is_stuck(pid_t pid, pid_t tid)
 {
-	char text[512], *end;
-	const char *state;
+	char text[64];
 
-	if (!read_text(pid, tid, "stat", text, sizeof(text)))
-		return false;
-	/* The name before the state may contain anything, also parentheses. */
-	end = strrchr(text, ')');
-	state = end && end[1] == ' ' ? end + 2 : "?";
-	if (*state == 'T' || *state == 't')
+	if (process_is_stopped(pid, tid))
 		return true;
-	return *state == 'S' && read_text(pid, tid, "syscall", text, sizeof(text)) &&
+	return process_state(pid, tid) == 'S' &&
+	       process_read(pid, tid, "syscall", text, sizeof(text)) &&
 	       strtol(text, NULL, 10) == SYS_futex;
-}
-
-static bool is_stopped(pid_t pid)
-{
-	char text[512], *end;
-
-	if (!read_text(pid, pid, "stat", text, sizeof(text)))
-		return false;
-	end = strrchr(text, ')');
-	return end && end[1] == ' ' && (end[2] == 'T' || end[2] == 't');
 }
 
 /* The thread with the oldest request, 0 when there is none; *ret_age_ms is the request's. */
@@ -114,6 +82,11 @@ bool watchdog_barks(struct watchdog *w, const struct shared *shared, pid_t pid, 
 		w->since_ms = now_ms;
 	}
 	if (now_ms - w->since_ms >= w->limit_ms)
-		return tid == 0 ? is_stopped(pid) : is_stuck(pid, tid);
+		return tid == 0 ? process_is_stopped(pid, pid) : is_stuck(pid, tid);
 	return tid != 0 && age_ms >= (int64_t)ONE_THREAD_FACTOR * w->limit_ms && is_stuck(pid, tid);
+}
+
+bool watchdog_waits(const struct watchdog *w, int64_t now_ms)
+{
+	return w->limit_ms > 0 && now_ms - w->since_ms >= w->limit_ms / LOOKS;
 }

@@ -36,4 +36,7 @@ int64_t watchdog_pause_ms(const struct watchdog *w);
 /* watchdog_barks: whether the server @pid must be replaced. */
 bool watchdog_barks(struct watchdog *w, const struct shared *shared, pid_t pid, int64_t now_ms);
 
+/* watchdog_waits: whether requests have been waiting since the last look, without an answer to any; after watchdog_barks(). */
+bool watchdog_waits(const struct watchdog *w, int64_t now_ms);
+
 #endif

@@ -15,7 +15,7 @@
 #include "mountd/overlay_control.h"
 #include "mountd/volume_path.h"
 
-#define ANSWER_MS 2000 /* the server's, or that of what looks at a native mount */
+#define ANSWER_MS 1000 /* the server's, or that of what looks at a native mount */
 #define HOLDERS_LISTED_MAX 100
 
 /* ---- one file ---- */
@@ -118,6 +118,7 @@ static enum proto_exit path_failed(struct answer *answer, int error, const char 
 {
 	switch (error) {
 	case -ETIMEDOUT:
+	case -EHOSTDOWN:
 	case -EBUSY:
 		return answer_fail(answer, EXIT_FAILED, "the volume's server does not answer");
 	case -EPIPE:

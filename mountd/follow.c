@@ -169,15 +169,16 @@ static int follow_failures(struct manager *m, const char *id, const struct overl
 	return r;
 }
 
-/* What is mounted at the volume's target; false: nothing, or it cannot be told. */
-static bool look_at_target(const struct volume_record *vol, struct target **ret_target,
-			   struct mount_view *ret_view)
+/* What is mounted at the volume's target: 1; 0: nothing; -ETIMEDOUT: it cannot be told. */
+static int look_at_target(const struct volume_record *vol, struct target **ret_target,
+			  struct mount_view *ret_view)
 {
 	char why[TARGET_ERROR_MAX];
+	int r = target_open(vol->target_resolved, ret_target, why);
 
-	return target_open(vol->target_resolved, ret_target, why) == 0 &&
-	       mount_look((*ret_target)->parent_fd, (*ret_target)->name, ret_view) == 0 &&
-	       ret_view->is_root;
+	if (r == 0)
+		r = mount_look((*ret_target)->parent_fd, (*ret_target)->name, ret_view);
+	return r == 0 ? ret_view->is_root : r == -ETIMEDOUT ? r : 0;
 }
 
 /* The keeper speaks of its own target; a volume that shares the overlay has a mount of its own. */
@@ -189,7 +190,7 @@ static uint64_t mount_id_of(struct manager *m, const struct volume_record *vol,
 
 	if (status->mount_id == 0 || status->mount_id == vol->mount_id)
 		return vol->mount_id;
-	if (!look_at_target(vol, &target, &view))
+	if (look_at_target(vol, &target, &view) <= 0)
 		return vol->mount_id;
 	if (view.id == status->mount_id ||
 	    (status->state == VOLUME_NATIVE && view.id != vol->mount_id &&
@@ -251,11 +252,15 @@ static void follow_gone(void *arg, const char *id, const struct overlay_status *
 	AUTO(volume_record) *vol = NULL;
 	AUTO(target) *target = NULL;
 	struct mount_view view = { 0 };
-	bool mounted;
+	int mounted;
 
 	if (store_volume_by_id(m->store, id, &vol) < 0)
 		return;
 	mounted = look_at_target(vol, &target, &view);
+	if (mounted < 0) {
+		mend_later(m); /* which finds what this would have */
+		return;
+	}
 	/* What is native on record needs no keeper, whatever its last report was. */
 	if (mounted && ((vol->state == VOLUME_NATIVE && view.id == vol->mount_id) ||
 			(last->state == VOLUME_NATIVE &&
@@ -282,8 +287,15 @@ static void follow_changed(void *arg)
 	manager_changed(arg);
 }
 
+/* Perhaps one whose tear-down had to leave it. */
+static void follow_left(void *arg)
+{
+	mend_wanted(arg);
+}
+
 const struct overlay_follower follower_template = {
 	.status = follow_status,
 	.gone = follow_gone,
+	.left = follow_left,
 	.changed = follow_changed,
 };

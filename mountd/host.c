@@ -9,11 +9,11 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
 #include "fs/ownership/own_tree.h"
+#include "mountd/apart.h"
 #include "mountd/device_host.h"
 #include "mountd/holders.h"
 #include "mountd/manager.h"
@@ -33,25 +33,18 @@ int host_fail(struct volume_builder *b, int error, const char *format, ...)
 
 static int open_beneath(const char *prefix, const char *rest, int *ret_fd)
 {
-	struct open_how how = {
-		.flags = O_PATH | O_CLOEXEC,
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
-	};
 	/* A prefix may also be the one thing that is allowed, such as a device. */
-	AUTO_FD int prefix_fd = open(prefix, O_PATH | O_CLOEXEC | (*rest ? O_DIRECTORY : 0));
-	int fd;
+	AUTO_FD int prefix_fd = -1;
+	int r = apart_open(AT_FDCWD, prefix, O_PATH | (*rest ? O_DIRECTORY : 0), 0, &prefix_fd);
 
-	if (prefix_fd < 0)
-		return -errno;
+	if (r < 0)
+		return r;
 	if (!*rest) {
 		*ret_fd = take_fd(&prefix_fd);
 		return 0;
 	}
-	fd = (int)syscall(SYS_openat2, prefix_fd, rest, &how, sizeof(how));
-	if (fd < 0)
-		return -errno;
-	*ret_fd = fd;
-	return 0;
+	return apart_open(prefix_fd, rest, O_PATH,
+			  RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS, ret_fd);
 }
 
 static int host_open_source(struct volume_builder *b, const char *path, int *ret_fd)
@@ -59,7 +52,7 @@ static int host_open_source(struct volume_builder *b, const char *path, int *ret
 	const struct front_rules *front = building_of(b)->front;
 	const char *prefix, *rest;
 	char quoted[256];
-	int fd, r;
+	int r;
 
 	log_quote(path, quoted, sizeof(quoted));
 	if (path[0] != '/')
@@ -67,13 +60,8 @@ static int host_open_source(struct volume_builder *b, const char *path, int *ret
 	if (!front)
 		return host_fail(b, -EACCES, "source %s: not to be opened now", quoted);
 	if (!front->sources) {
-		fd = open(path, O_PATH | O_CLOEXEC);
-		if (fd < 0) {
-			r = -errno;
-			return host_fail(b, r, "source %s: %s", quoted, strerror(-r));
-		}
-		*ret_fd = fd;
-		return 0;
+		r = apart_open(AT_FDCWD, path, O_PATH, 0, ret_fd);
+		return r < 0 ? host_fail(b, r, "source %s: %s", quoted, strerror(-r)) : 0;
 	}
 	prefix = rules_source_prefix(front, path, &rest);
 	if (!prefix)
@@ -170,7 +158,7 @@ static int host_unmount(struct volume_builder *b, int dir_fd, const char *name, 
 	if (view.id != mount_id)
 		return host_fail(b, -EBUSY, "%s/%s: something that is not ours is mounted there",
 				 b->dir_path, name);
-	r = mount_detach(dir_fd, name, false);
+	r = mount_detach(dir_fd, name, false, MOUNT_DEVICE_MS);
 	if (r == -EBUSY)
 		return host_fail(b, r, "%s/%s is busy: %s", b->dir_path, name,
 				 holders_describe(view.id, 0, holders, sizeof(holders)));

@@ -60,6 +60,7 @@ struct manager {
 	int successor_fd;	/* manager_has_successor(); -1: none; guarded by lock */
 	uint64_t started_ms;	/* when we were made; constant */
 	bool mend_due;		/* guarded by lock */
+	bool mend_again;	/* in a while; guarded by lock */
 	bool look_due;		/* mounts have changed; guarded by lock */
 	bool look_is_blocked; /* a request had the volume: looked at again then; guarded by lock */
 	struct mount_watch *watch;
@@ -75,6 +76,8 @@ struct manager {
  * not been remounted too often of late; counts.
  */
 void mend_wanted(struct manager *m);
+/* mend_later: what cannot be looked at now: in a while once more. */
+void mend_later(struct manager *m);
 bool mend_is_allowed(struct manager *m, const char *volume_id);
 void mended_free(struct manager *m);
 

@@ -16,6 +16,9 @@
 #define MENDS_MAX 5
 #define MENDS_WITHIN_S 60
 
+/* Between two looks at what did not answer. */
+#define MEND_AGAIN_S 2
+
 struct mended {
 	struct mended *next;
 	char id[VOLUME_ID_MAX + 1];
@@ -27,6 +30,14 @@ void mend_wanted(struct manager *m)
 {
 	pthread_mutex_lock(&m->lock);
 	m->mend_due = true;
+	pthread_cond_broadcast(&m->changed);
+	pthread_mutex_unlock(&m->lock);
+}
+
+void mend_later(struct manager *m)
+{
+	pthread_mutex_lock(&m->lock);
+	m->mend_again = true;
 	pthread_cond_broadcast(&m->changed);
 	pthread_mutex_unlock(&m->lock);
 }
@@ -103,13 +114,22 @@ static void mounts_changed(void *arg)
 /* Whether there is something to do; false: we are stopping. */
 static bool await_work(struct manager *m, bool *ret_mend)
 {
+	struct timespec until;
 	bool due;
 
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_sec += MEND_AGAIN_S;
 	pthread_mutex_lock(&m->lock);
-	while (!m->mend_due && !m->look_due && !m->stopping)
-		pthread_cond_wait(&m->changed, &m->lock);
+	while (!m->mend_due && !m->look_due && !m->stopping) {
+		if (!m->mend_again)
+			pthread_cond_wait(&m->changed, &m->lock);
+		else if (pthread_cond_timedwait(&m->changed, &m->lock, &until) == ETIMEDOUT)
+			m->mend_due = true;
+	}
 	due = !m->stopping;
 	*ret_mend = m->mend_due;
+	if (m->mend_due)
+		m->mend_again = false;
 	m->mend_due = m->look_due = false;
 	pthread_mutex_unlock(&m->lock);
 	return due;

@@ -14,6 +14,7 @@
 
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
+#include "mountd/apart.h"
 
 #ifndef STATX_MNT_ID
 #define STATX_MNT_ID 0x00001000U
@@ -32,12 +33,15 @@ static int mount_errno(int code)
 
 int mount_look(int dir_fd, const char *name, struct mount_view *ret_view)
 {
+	const int flags = AT_EMPTY_PATH | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
+	AUTO_FD int fd = -1;
 	struct statx stx;
-	int flags = AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT | AT_STATX_DONT_SYNC;
+	int r = name[0] ? apart_open(dir_fd, name, O_PATH | O_NOFOLLOW, 0, &fd) : 0;
 
-	if (name[0] == '\0')
-		flags |= AT_EMPTY_PATH;
-	if (statx(dir_fd, name, flags, STATX_TYPE | STATX_MNT_ID | STATX_MNT_ID_UNIQUE, &stx) < 0)
+	if (r < 0)
+		return r;
+	if (statx(name[0] ? fd : dir_fd, "", flags, STATX_TYPE | STATX_MNT_ID | STATX_MNT_ID_UNIQUE,
+		  &stx) < 0)
 		return -errno;
 	*ret_view = (struct mount_view){
 		.id = stx.stx_mnt_id,
@@ -363,16 +367,9 @@ int mount_attach(int tree_fd, int dir_fd, const char *name)
 	return 0;
 }
 
-int mount_detach(int dir_fd, const char *name, bool lazy)
+int mount_detach(int dir_fd, const char *name, bool lazy, uint64_t limit_ms)
 {
-	char path[64 + NAME_MAX];
-	int n = snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dir_fd, name);
-
-	if (n < 0 || (size_t)n >= sizeof(path))
-		return -ENAMETOOLONG;
-	if (umount2(path, UMOUNT_NOFOLLOW | (lazy ? MNT_DETACH : 0)) < 0)
-		return -errno;
-	return 0;
+	return apart_unmount(dir_fd, name, lazy ? MNT_DETACH : 0, limit_ms);
 }
 
 /* The kernel's table as it is now. No cache is set: libmount must not canonicalise, which stats. */

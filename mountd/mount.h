@@ -29,7 +29,10 @@ struct mount_view {
 	dev_t rdev; /* of a device node */
 };
 
-/* mount_look: 0, -ENOENT, -ENOTDIR, -EACCES. @name may be "" for what @dir_fd itself is. */
+/*
+ * mount_look: 0, -ENOENT, -ENOTDIR, -EACCES, -ETIMEDOUT (what @dir_fd is on does not answer). @name may be "" for what
+ * @dir_fd itself is.
+ */
 int mount_look(int dir_fd, const char *name, struct mount_view *ret_view);
 
 /*
@@ -81,8 +84,14 @@ int mount_by_helper(const char *source, const char *type, const char *options, i
 /* mount_attach: -ENOTDIR/-EISDIR where types differ; -ENOENT, -EPERM, -ENOSPC (too many mounts). */
 int mount_attach(int tree_fd, int dir_fd, const char *name);
 
-/* mount_detach: the topmost mount at the name. -EBUSY, -EINVAL (nothing is mounted there), -EPERM. */
-int mount_detach(int dir_fd, const char *name, bool lazy);
+#define MOUNT_OVERLAY_MS 1000 /* what the end of an overlay may take; its server may be stopped */
+#define MOUNT_DEVICE_MS (3600 * 1000) /* and of what has a disk to write to */
+
+/*
+ * mount_detach: the topmost mount at the name. -EBUSY, -EINVAL (nothing is mounted there), -EPERM, -ETIMEDOUT (after
+ * @limit_ms; the mount may be gone, its file system is not).
+ */
+int mount_detach(int dir_fd, const char *name, bool lazy, uint64_t limit_ms);
 
 /*
  * mount_describe: "<type> from <source>", printable, of the topmost mount at the resolved @path.

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,8 +13,13 @@
 #include "fs/base/cleanup.h"
 #include "fs/base/keyval.h"
 #include "fs/base/parse.h"
+#include "fs/base/process.h"
 #include "mountd/overlays.h"
 #include "mountd/path.h"
+
+#define BACKLOG 128
+#define CONNECT_MS 500 /* as long as a keeper may have too many calls to take one more */
+#define LOOK_MS 200    /* between two looks at who does not answer */
 
 static int socket_name(const char *volume_id, char *ret_name, size_t size)
 {
@@ -33,10 +39,11 @@ int control_connect(const struct control_dir *dir, const char *volume_id, int *r
 		return -errno;
 	if (socket_name(volume_id, name, sizeof(name)) < 0)
 		return -ENAMETOOLONG;
-	control_limit(fd, OVERLAY_REQUEST_MS);
+	control_limit(fd, CONNECT_MS);
 	len = path_socket_address(dir->fd, dir->path, name, &address);
 	if (connect(fd, (struct sockaddr *)&address, len) < 0)
-		return -errno;
+		return errno == EAGAIN ? -EHOSTDOWN : -errno;
+	control_limit(fd, OVERLAY_REQUEST_MS);
 	*ret_fd = take_fd(&fd);
 	return 0;
 }
@@ -90,10 +97,47 @@ void control_limit(int fd, uint64_t ms)
 	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &timeout, sizeof(timeout));
 }
 
+/* Whoever is to answer is stopped: by a signal or a debugger, and perhaps for ever. */
+static bool peer_is_stopped(int fd)
+{
+	struct ucred peer = { 0 };
+	socklen_t len = sizeof(peer);
+
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &len) == 0 && peer.pid > 0 &&
+	       process_is_stopped(peer.pid, peer.pid);
+}
+
+/* Returns 0 when there is something to read. */
+static int await_message(int fd)
+{
+	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
+	struct timeval limit = { .tv_sec = OVERLAY_REQUEST_MS / 1000 };
+	socklen_t len = sizeof(limit);
+	unsigned stopped = 0;
+
+	(void)getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, &len); /* control_limit() */
+	for (int64_t left = limit.tv_sec * 1000 + limit.tv_usec / 1000; left > 0; left -= LOOK_MS) {
+		int n = poll(&poll_fd, 1, LOOK_MS);
+
+		if (n > 0)
+			return 0;
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		/* Twice: one that is only looked at by a debugger goes on. */
+		stopped = peer_is_stopped(fd) ? stopped + 1 : 0;
+		if (stopped == 2)
+			return -EHOSTDOWN;
+	}
+	return -ETIMEDOUT;
+}
+
 int control_receive(int fd, char *ret_text)
 {
+	int r = await_message(fd);
 	ssize_t n;
 
+	if (r < 0)
+		return r;
 	do {
 		n = recv(fd, ret_text, KEYVAL_MAX, 0);
 	} while (n < 0 && errno == EINTR);
@@ -139,7 +183,7 @@ int control_listen(const struct control_dir *dir, const char *volume_id, int *re
 	len = path_socket_address(dir->fd, dir->path, name, &address);
 	if (bind(fd, (struct sockaddr *)&address, len) < 0)
 		return -errno;
-	if (fchmodat(dir->fd, name, 0600, 0) < 0 || listen(fd, 16) < 0) {
+	if (fchmodat(dir->fd, name, 0600, 0) < 0 || listen(fd, BACKLOG) < 0) {
 		int r = -errno;
 
 		unlinkat(dir->fd, name, 0);

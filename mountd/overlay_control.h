@@ -19,7 +19,10 @@ struct control_dir {
 /* control_listen: a new socket, mode 0600; one of the same name goes. Inheritable after dup2() only. */
 int control_listen(const struct control_dir *dir, const char *volume_id, int *ret_fd);
 
-/* control_connect: sends and receives on it end after OVERLAY_REQUEST_MS. -ENOENT, -ECONNREFUSED. */
+/*
+ * control_connect: sends on it end after OVERLAY_REQUEST_MS. -ENOENT, -ECONNREFUSED, -EHOSTDOWN (a keeper is there, but
+ * takes no calls).
+ */
 int control_connect(const struct control_dir *dir, const char *volume_id, int *ret_fd);
 
 /* control_send: @key and @value may be NULL. -EPIPE, -ETIMEDOUT, -EMSGSIZE, -ENOMEM. */
@@ -31,7 +34,10 @@ int control_send_fd(int fd, const char *verb, int descriptor);
 /* control_limit: sends and receives on @fd end after so long from now on. */
 void control_limit(int fd, uint64_t ms);
 
-/* control_receive: one packet into KEYVAL_MAX + 1 bytes, NUL-terminated. -EPIPE (the end), -ETIMEDOUT. */
+/*
+ * control_receive: one packet into KEYVAL_MAX + 1 bytes, NUL-terminated. -EPIPE (the end), -ETIMEDOUT (after the
+ * limit), -EHOSTDOWN (much sooner: whoever is to answer is stopped).
+ */
 int control_receive(int fd, char *ret_text);
 
 /*

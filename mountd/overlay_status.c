@@ -113,6 +113,7 @@ int overlay_status_parse(const char *message, struct overlay_status *ret_status)
 	bad |= get_u64(message, "failures_total", &s.failures_total);
 	bad |= get_flag(message, "paused", &s.paused);
 	bad |= get_flag(message, "holders", &s.held);
+	bad |= get_flag(message, "stuck", &s.is_stuck);
 	bad |= get_pid(message, "keeper_pid", &s.keeper_pid);
 	bad |= get_pid(message, "server_pid", &s.server_pid);
 	if (s.run[0] && parse_hex(s.run, run, sizeof(run)) < 0)

@@ -39,6 +39,7 @@ struct overlay_status {
 	bool passthrough;
 	uint64_t mount_id; /* unique id of what is at the target */
 	bool held;	   /* after the hand-off: the detached overlay still has users */
+	bool is_stuck;	   /* its server was killed and does not end: it waits in the kernel */
 	uint64_t failures_total;
 	char requests
 		[OVERLAY_REQUESTS_SIZE]; /* "LOOKUP:12 GETATTR:3": of the kernel, by kind; "": none */

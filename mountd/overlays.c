@@ -42,6 +42,7 @@ struct overlay {
 		bool muted; /* guarded by lock */
 	} * ids;
 	size_t id_count;
+	char last_id[VOLUME_ID_MAX + 1];  /* that was detached; guarded by lock */
 	char *message;			  /* the last status message; guarded by lock */
 	bool finished_due, finished_sent; /* guarded by lock */
 };
@@ -261,7 +262,7 @@ static void watch_end(struct overlay *o)
 	struct overlays *overlays = o->owner;
 	const struct overlay_follower *f = &overlays->follower;
 	struct overlay_status status;
-	bool closing;
+	bool closing, had_volumes;
 
 	pthread_mutex_lock(&overlays->lock);
 	closing = overlays->closing;
@@ -276,7 +277,10 @@ static void watch_end(struct overlay *o)
 		pthread_mutex_lock(&overlays->lock);
 		o->gone = true;
 		pthread_mutex_unlock(&overlays->lock);
+		had_volumes = o->id_count > 0;
 		pthread_mutex_unlock(&o->lock);
+		if (had_volumes)
+			f->left(f->arg);
 		f->changed(f->arg);
 		remove_group(o, &status);
 	}
@@ -579,6 +583,7 @@ size_t overlay_detach(struct overlay *o, const char *volume_id)
 	for (size_t i = 0; i < o->id_count; i++) {
 		if (strcmp(o->ids[i].id, volume_id) != 0)
 			continue;
+		snprintf(o->last_id, sizeof(o->last_id), "%s", volume_id);
 		free(o->ids[i].id);
 		o->ids[i] = o->ids[--o->id_count];
 		break;
@@ -635,15 +640,17 @@ bool overlay_wait_gone(struct overlay *o, uint64_t timeout_ms)
 	return gone;
 }
 
-/* By the name under which the overlay's socket is to be found: that of any volume attached to it. */
+/*
+ * By the name under which the overlay's socket is to be found: that of any volume attached to it, or of the last that
+ * was.
+ */
 static int connect_keeper(struct overlay *o, int *ret_fd)
 {
 	char id[VOLUME_ID_MAX + 1] = "";
 	int r;
 
 	pthread_mutex_lock(&o->lock);
-	if (o->id_count > 0)
-		snprintf(id, sizeof(id), "%s", o->ids[0].id);
+	snprintf(id, sizeof(id), "%s", o->id_count > 0 ? o->ids[0].id : o->last_id);
 	pthread_mutex_unlock(&o->lock);
 	if (!id[0] || overlay_is_gone(o))
 		return -EPIPE;
@@ -679,7 +686,10 @@ int overlay_request(struct overlay *o, const char *verb, const char *key, const 
 		r = control_error(text, ret_error);
 	if (r < 0 && ret_error && !ret_error[0])
 		snprintf(ret_error, OVERLAY_ERROR_MAX, "%s",
-			 r == -EPIPE ? "the overlay has ended" : strerror(-r));
+			 r == -EPIPE	 ? "the overlay has ended" :
+			 r == -EHOSTDOWN ? "its keeper is stopped" :
+			 r == -ETIMEDOUT ? "its keeper does not answer" :
+					   strerror(-r));
 	return r;
 }
 

@@ -42,7 +42,9 @@ struct overlay_follower {
 		       const char *message);
 	/* gone: the connection has ended: nothing serves the overlay any more. @last: its last status. */
 	void (*gone)(void *arg, const char *volume_id, const struct overlay_status *last);
-	/* changed: after either, with no lock held: wake whoever waits. */
+	/* left: an overlay has ended that a volume was attached to still, muted or not; with no lock held. */
+	void (*left)(void *arg);
+	/* changed: after any of these, with no lock held: wake whoever waits. */
 	void (*changed)(void *arg);
 	void *arg;
 };
@@ -84,7 +86,7 @@ DEFINE_AUTO(overlays)
 int overlay_start(struct overlays *overlays, const struct overlay_spec *spec,
 		  struct overlay **ret_overlay, char *ret_error);
 
-/* overlay_adopt: the keeper behind this volume's socket. -ENOENT, -ECONNREFUSED: it is not there. */
+/* overlay_adopt: the keeper behind this volume's socket. -ENOENT, -ECONNREFUSED: it is not there; as overlay_request(). */
 int overlay_adopt(struct overlays *overlays, const char *volume_id, struct overlay **ret_overlay);
 
 /* overlay_share: another volume on the same overlay: its socket is the same socket under one more name. */
@@ -117,7 +119,8 @@ bool overlay_wait_gone(struct overlay *overlay, uint64_t timeout_ms);
 
 /*
  * overlay_request: one request, its answer awaited. @key and @value may be NULL.
- * Returns 0, the negative errno of the keeper's "error" (text in *ret_error), -EPIPE (gone), -ETIMEDOUT.
+ * Returns 0, the negative errno of the keeper's "error" (text in *ret_error), -EPIPE (gone), -ETIMEDOUT, -EHOSTDOWN (the
+ * keeper is stopped).
  */
 int overlay_request(struct overlay *overlay, const char *verb, const char *key, const char *value,
 		    char *ret_error);

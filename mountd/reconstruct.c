@@ -150,7 +150,8 @@ static enum keeper look_at_keeper(struct findings *f, const struct volume_record
 			return KEEPER_GONE;
 		if (r < 0) {
 			found(f, vol->id, ACTION_REPORT, NULL, "its keeper does not answer: %s",
-			      strerror(-r));
+			      r == -EHOSTDOWN ? "it is stopped" : strerror(-r));
+			mend_later(f->m);
 			return KEEPER_FOLLOWED;
 		}
 	}
@@ -315,7 +316,11 @@ void reconstruct_volume(struct findings *f, struct volume_record *vol)
 		finish_tear_down(f, vol);
 		return;
 	}
-	(void)target_open(vol->target_resolved, &target, why);
+	if (target_open(vol->target_resolved, &target, why) == -ETIMEDOUT) {
+		found(f, vol->id, ACTION_REPORT, NULL, "%s", why);
+		mend_later(f->m);
+		return;
+	}
 	if (look_at_keeper(f, vol, target) == KEEPER_GONE)
 		judge(f, vol, target);
 }

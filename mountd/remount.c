@@ -4,16 +4,12 @@
  * what is set up is what was set up, or where the caller has asked for it (persist).
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/pidfd.h>
-#include <sys/statfs.h>
-#include <sys/wait.h>
 
 #include "fs/base/log.h"
+#include "mountd/apart.h"
 #include "mountd/finding.h"
 #include "mountd/flow.h"
 #include "mountd/holders.h"
@@ -75,34 +71,10 @@ bool remount_is_proven(struct manager *m, const struct volume_record *vol, char 
 
 /* ---- the dead overlay ---- */
 
-/* In the child of a threaded process: async-signal-safe calls only. */
-static void __attribute__((noreturn)) ask(int dir_fd, const char *name)
-{
-	int fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	struct statfs sfs;
-
-	_exit(fd >= 0 && fstatfs(fd, &sfs) < 0 && errno == ENOTCONN ? 1 : 0);
-}
-
-/* Whether nothing serves the mount any more. Asked by a process that may wait for ever: we must not. */
+/* Whether nothing serves the mount any more. */
 static bool is_dead(const struct target *target)
 {
-	AUTO_FD int pid_fd = -1;
-	struct pollfd poll_fd;
-	int status = 0;
-	pid_t pid = fork();
-
-	if (pid == 0)
-		ask(target->parent_fd, target->name);
-	if (pid < 0)
-		return false;
-	pid_fd = pidfd_open(pid, 0);
-	poll_fd = (struct pollfd){ .fd = pid_fd, .events = POLLIN };
-	if (pid_fd < 0 || poll(&poll_fd, 1, DEAD_ANSWER_MS) <= 0)
-		kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-		;
-	return WIFEXITED(status) && WEXITSTATUS(status) == 1;
+	return apart_ask(target->parent_fd, target->name, DEAD_ANSWER_MS) == -ENOTCONN;
 }
 
 /*
@@ -134,12 +106,12 @@ static int detach_dead(struct manager *m, struct volume_record *vol, char *ret_e
 		store_why(r, ret_error, ANSWER_TEXT_MAX);
 		return r;
 	}
-	r = mount_detach(target->parent_fd, target->name, false);
+	r = mount_detach(target->parent_fd, target->name, false, MOUNT_OVERLAY_MS);
 	if (r == -EBUSY) {
 		holders_describe(view.id, 0, holders, sizeof(holders));
 		event(m, vol->id, "lost", "what was open in the dead overlay could not be kept: %s",
 		      holders);
-		r = mount_detach(target->parent_fd, target->name, true);
+		r = mount_detach(target->parent_fd, target->name, true, MOUNT_OVERLAY_MS);
 	}
 	if (r < 0)
 		snprintf(ret_error, ANSWER_TEXT_MAX, "taking the dead overlay away: %s",

@@ -43,12 +43,16 @@ void volume_correct_native(struct manager *m, struct volume_record *vol)
 	AUTO_FREE char *reason = NULL;
 	char why[TARGET_ERROR_MAX];
 	struct mount_view view;
+	int r = -ENOENT;
 
 	if (vol->state != VOLUME_NATIVE)
 		return;
-	if (strcmp(vol->boot_id ? vol->boot_id : "", m->boot_id) == 0 &&
-	    target_open(vol->target_resolved, &target, why) == 0 &&
-	    mount_look(target->parent_fd, target->name, &view) == 0 && view.is_root)
+	if (strcmp(vol->boot_id ? vol->boot_id : "", m->boot_id) == 0)
+		r = target_open(vol->target_resolved, &target, why);
+	if (r == 0)
+		r = mount_look(target->parent_fd, target->name, &view);
+	/* Below a file system that does not answer it is there for all we know. */
+	if (r == -ETIMEDOUT || (r == 0 && view.is_root))
 		return;
 	reason = strdup("nothing is mounted at the target");
 	if (!reason)

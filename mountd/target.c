@@ -11,6 +11,7 @@
 
 #include "fs/base/log.h"
 #include "fs/base/parse.h"
+#include "mountd/apart.h"
 #include "mountd/mount.h"
 #include "mountd/path.h"
 
@@ -63,11 +64,12 @@ int target_open(const char *path, struct target **ret_target, char *ret_error)
 			 slash == target->given ? 1 : (size_t)(slash - target->given));
 	if (!parent)
 		return -ENOMEM;
-	target->parent_fd = open(parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (target->parent_fd < 0) {
-		r = -errno;
-		return fail(r, path, strerror(-r), ret_error);
-	}
+	r = apart_open(AT_FDCWD, parent, O_PATH | O_DIRECTORY, 0, &target->parent_fd);
+	if (r < 0)
+		return fail(r, path,
+			    r == -ETIMEDOUT ? "a file system above it does not answer" :
+					      strerror(-r),
+			    ret_error);
 	r = path_of_fd(target->parent_fd, &resolved_parent);
 	if (r < 0)
 		return fail(r, path, strerror(-r), ret_error);

@@ -18,6 +18,7 @@
 #define BUSY_TRIES 3   /* somebody may just have looked */
 #define BUSY_PAUSE_MS 20
 #define LAZY_GONE_MS 1000
+#define LOOK_MS 250 /* an overlay that has not ended by then may be one that cannot */
 
 static int busy(struct manager *m, const struct volume_record *vol, const struct mount_view *view,
 		char *ret_error)
@@ -52,18 +53,35 @@ static void pause_ms(long ms)
 	nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000 }, NULL);
 }
 
-static int detach(struct manager *m, const struct volume_record *vol, const struct target *target,
-		  const struct mount_view *view, bool lazy, char *ret_error)
+/* What the end of a mount had to wait for; the mount itself is off the target before that. */
+static int detach_slowly(const struct target *target, const struct mount_view *before,
+			 char *ret_error)
 {
+	struct mount_view view;
+	int r = mount_look(target->parent_fd, target->name, &view);
+
+	if (r == -ENOENT || (r == 0 && (!view.is_root || view.id != before->id)))
+		return 0;
+	snprintf(ret_error, ANSWER_TEXT_MAX,
+		 "unmounting the target: its file system does not answer");
+	return -ETIMEDOUT;
+}
+
+static int detach(struct manager *m, const struct volume_record *vol, const struct target *target,
+		  const struct mount_view *view, bool is_overlay, bool lazy, char *ret_error)
+{
+	const uint64_t limit_ms = is_overlay ? MOUNT_OVERLAY_MS : MOUNT_DEVICE_MS;
 	int r = -EBUSY;
 
 	for (int i = 0; r == -EBUSY && i < BUSY_TRIES; i++) {
 		if (i > 0)
 			pause_ms(BUSY_PAUSE_MS);
-		r = mount_detach(target->parent_fd, target->name, lazy);
+		r = mount_detach(target->parent_fd, target->name, lazy, limit_ms);
 	}
 	if (r == -EBUSY)
 		return busy(m, vol, view, ret_error);
+	if (r == -ETIMEDOUT)
+		return detach_slowly(target, view, ret_error);
 	if (r < 0 && r != -EINVAL) {
 		snprintf(ret_error, ANSWER_TEXT_MAX, "unmounting the target: %s", strerror(-r));
 		return r;
@@ -103,31 +121,73 @@ static int unmount_target(struct manager *m, struct volume_record *vol, struct o
 			if (!is_orphan(vol) && !was_handed_off(m, vol, target, &view))
 				return foreign(vol, ret_error);
 		}
-		r = detach(m, vol, target, &view, lazy, ret_error);
+		r = detach(m, vol, target, &view, o || vol->state != VOLUME_NATIVE, lazy,
+			   ret_error);
 		if (r < 0)
 			return r;
 	}
 	if (r == 0)
 		return foreign(vol, ret_error);
-	snprintf(ret_error, ANSWER_TEXT_MAX, "the target: %s", why[0] ? why : strerror(-r));
+	snprintf(ret_error, ANSWER_TEXT_MAX, "the target: %s",
+		 why[0]		 ? why :
+		 r == -ETIMEDOUT ? "its file system does not answer" :
+				   strerror(-r));
 	return r;
+}
+
+/* Why an overlay that nobody has mounted any more does not end; false: somebody may still use it. */
+static bool cannot_end(struct overlay *o, char *ret_why, size_t size)
+{
+	struct overlay_status status;
+	int r = overlay_refresh(o, &status);
+
+	if (r == -EHOSTDOWN)
+		snprintf(ret_why, size, "its keeper is stopped");
+	else if (r == 0 && status.is_stuck)
+		snprintf(ret_why, size, "its %.200s", status.reason);
+	return r == -EHOSTDOWN || (r == 0 && status.is_stuck);
+}
+
+/* Whether it is gone; at most @limit_ms, and no longer than it can be hoped for. */
+static bool await_end(struct overlay *o, uint64_t limit_ms, char *ret_why, size_t size)
+{
+	for (uint64_t waited = 0; waited < limit_ms; waited += LOOK_MS) {
+		if (overlay_wait_gone(o, LOOK_MS))
+			return true;
+		if (cannot_end(o, ret_why, size))
+			return false;
+	}
+	return overlay_is_gone(o);
 }
 
 /* The connection has ended when the keeper has: before that, somebody still uses the overlay. */
 static int await_overlay(struct manager *m, const struct volume_record *vol, struct overlay *o,
 			 bool lazy, bool may_outlive, char *ret_error)
 {
-	char holders[512];
+	char why[OVERLAY_TEXT_MAX] = "", holders[512];
 
 	if (overlay_detach(o, vol->id) > 0)
 		return 0; /* another volume's too: the last one out waits */
-	if (overlay_wait_gone(o, lazy ? LAZY_GONE_MS : OVERLAY_GONE_MS))
+	if (await_end(o, lazy ? LAZY_GONE_MS : OVERLAY_GONE_MS, why, sizeof(why)))
 		return 0;
 	if (lazy && may_outlive)
 		return 0;
 	(void)overlay_attach(o, vol->id, true);
-	snprintf(ret_error, ANSWER_TEXT_MAX, "the overlay is unmounted but still in use: %s",
-		 holders_describe(0, live_dev(m, vol->id), holders, sizeof(holders)));
+	if (why[0])
+		snprintf(ret_error, ANSWER_TEXT_MAX,
+			 "the overlay is unmounted but does not end: %s", why);
+	else
+		snprintf(ret_error, ANSWER_TEXT_MAX,
+			 "the overlay is unmounted but still in use: %s",
+			 holders_describe(0, live_dev(m, vol->id), holders, sizeof(holders)));
+	return -EBUSY;
+}
+
+/* A keeper is there, that the volume's tree is in use by. */
+static int never_answers(int error, char *ret_error)
+{
+	snprintf(ret_error, ANSWER_TEXT_MAX, "the overlay is unmounted but does not end: %s",
+		 error == -EHOSTDOWN ? "its keeper is stopped" : strerror(-error));
 	return -EBUSY;
 }
 
@@ -211,13 +271,15 @@ int teardown_told(struct manager *m, struct volume_record *vol, bool lazy, enum 
 {
 	const struct volume_plugin *plugin = plugin_find(vol->plugin);
 	AUTO(overlay) *o = overlay_find(m->overlays, vol->id);
-	int r;
+	int r, adopted = 0;
 
 	ret_error[0] = '\0';
 	/* A crash may have left a keeper that nobody has attached. */
-	if (!o && overlay_adopt(m->overlays, vol->id, &o) == 0 &&
-	    overlay_attach(o, vol->id, true) < 0)
-		return -ENOMEM;
+	if (!o) {
+		adopted = overlay_adopt(m->overlays, vol->id, &o);
+		if (adopted == 0 && overlay_attach(o, vol->id, true) < 0)
+			return -ENOMEM;
+	}
 	r = leave_target(m, vol, o, lazy, keep, ret_error);
 	if (r < 0)
 		return r;
@@ -227,6 +289,8 @@ int teardown_told(struct manager *m, struct volume_record *vol, bool lazy, enum 
 				  keep == KEEP_DATA || !plugin ||
 					  plugin->attributes.idempotency != IDEMPOTENCY_MARKER,
 				  ret_error);
+	else if (adopted < 0 && adopted != -ENOENT && adopted != -ECONNREFUSED && adopted != -EPIPE)
+		r = never_answers(adopted, ret_error);
 	if (r < 0)
 		return r;
 	step_reached(m, STEP_UNMOUNT_ENDED);

@@ -26,7 +26,8 @@ make_files "$scratch/data/cycled" 20
 printf '{"name": "v", "secret": {"secretName": "s"}}' >"$scratch/secret"
 printf '{"kind": "Secret", "metadata": {"name": "s"}, "stringData": {"key": "value"}}' >"$scratch/objects"
 
-pss_of() { awk '$1 == "Pss:" { print $2 }' "/proc/$1/smaps_rollup"; }
+# What is its own: how much of a library is counted as a process's depends on how many others have it.
+memory_of() { awk '/^Pss_Anon:|^Pss_Shmem:/ { sum += $2 } END { print sum }' "/proc/$1/smaps_rollup"; }
 fds_of() { find "/proc/$1/fd" -type l | wc -l; }
 
 # Of each thing that may grow: its name, how much of it there is, and by how much it may have grown.
@@ -39,11 +40,11 @@ facts() {
 	cat <<-END
 		daemon-descriptors $(fds_of "$daemon") 2
 		daemon-threads $(find "/proc/$daemon/task" -mindepth 1 -maxdepth 1 | wc -l) 2
-		daemon-pss-kB $(pss_of "$daemon") 1024
+		daemon-memory-kB $(memory_of "$daemon") 1024
 		keeper-descriptors $(fds_of "$keeper") 0
-		keeper-pss-kB $(pss_of "$keeper") 64
+		keeper-memory-kB $(memory_of "$keeper") 64
 		server-descriptors $(fds_of "$server") 2
-		server-pss-kB $(pss_of "$server") 256
+		server-memory-kB $(memory_of "$server") 256
 		processes $(overlay_pids | wc -l) 0
 		mounts $(wc -l </proc/self/mountinfo) 0
 		mounts-of-daemon $(wc -l <"/proc/$daemon/mountinfo") 0

@@ -6,7 +6,7 @@
 . "$(dirname "$0")/lib_flex.sh"
 need_root
 need_fuse
-need_tools jq losetup
+need_tools jq losetup mkfs.ext4
 own_mounts "$0" "$@"
 start_flex_test --attachable
 
@@ -146,5 +146,46 @@ ended_while_it_waits() {
 	jq -e '.status == "Failure" and (.message | contains("ended by signal 15"))' "$scratch/answer" >/dev/null
 }
 check 'or until it is ended' ended_while_it_waits
+
+# ---- the same with no free byte on the disk of the records ----
+kill_daemon TERM
+usual=$FSGROUPFS_ROOT
+export FSGROUPFS_ROOT=$scratch/full
+mkdir "$FSGROUPFS_ROOT"
+mount -t tmpfs -o size=64M,mode=755 full "$FSGROUPFS_ROOT"
+mkfs.ext4 -q -F "$loop"
+mkdir -p "$FSGROUPFS_ROOT/etc/fsgroupfs"
+rules 'plugins = gcePersistentDisk' "sources = $loop"
+check 'the drivers are installed for another root' ctl install-flexvolume --attachable "$plugins"
+disk=(plugin=gcePersistentDisk 'source={"pdName":"x"}' "device=$loop")
+all=$(options e "${disk[@]}")
+make_target e
+make_target f
+check 'mountdevice' succeeds mountdevice "$staging" "$loop" "$all"
+check 'mount' succeeds mount "$(target e)" "$all"
+# To the last byte.
+head -c 1G /dev/zero >"$FSGROUPFS_ROOT/fill" 2>/dev/null || true
+until ! printf 0 >>"$FSGROUPFS_ROOT/fill"; do :; done 2>/dev/null
+# What the log of the database has room for may still succeed.
+says_what_it_did() {
+	call mount "$(target f)" "$(options f "${disk[@]}")" || return 1
+	case $(jq -r .status "$scratch/answer") in
+	Success) is_mounted "$(target f)" ;;
+	*) ! is_mounted "$(target f)" ;;
+	esac
+}
+check 'a further mount is there, or a Failure' says_what_it_did
+check 'a further mountdevice' says Failure '' mountdevice "$kubelet/other" "$loop" "$(options e "${disk[@]}")"
+check 'unmountdevice of a device in use' says Failure 'in use' unmountdevice "$staging"
+kill_daemon KILL
+check 'unmount works, with a daemon that starts there' succeeds unmount "$(target e)"
+check 'of the other too' succeeds unmount "$(target f)"
+check 'and unmountdevice' succeeds unmountdevice "$staging"
+check 'twice' succeeds unmountdevice "$staging"
+check_same 'nothing is mounted' '' "$(mounts_below "$kubelet")"
+kill_daemon TERM
+umount "$FSGROUPFS_ROOT"
+export FSGROUPFS_ROOT=$usual
+ctl install-flexvolume --attachable "$plugins" >/dev/null
 check 'nothing is left' nothing_mounted
 end_volume_test

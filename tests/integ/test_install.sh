@@ -15,7 +15,10 @@ dest=$scratch/dest
 prefix=/opt/fs
 unset MAKEFLAGS MFLAGS MAKEOVERRIDES
 
-makes() { make -s -C "$repository" "$1" BIN="$BIN" DESTDIR="$dest" PREFIX="$prefix" >"$scratch/make" 2>&1 || { sed 's/^/#  /' "$scratch/make" && false; }; }
+makes() {
+	make -s -C "$repository" "$1" BIN="$BIN" OBJ="$scratch/obj" DESTDIR="$dest" PREFIX="$prefix" >"$scratch/make" 2>&1 ||
+		{ sed 's/^/#  /' "$scratch/make" && false; }
+}
 files() { (cd "$dest" && find . -mindepth 1 ! -type d | sort); }
 
 # ---- what others have there ----

@@ -19,7 +19,7 @@ pages=(fs/man/* mountd/man/*)
 # ---- there, and well written ----
 
 unset MAKEFLAGS MFLAGS MAKEOVERRIDES
-make -s install-files BIN="$BIN" DESTDIR="$scratch/dest" PREFIX=/usr
+make -s install-files BIN="$BIN" OBJ="$scratch/obj" DESTDIR="$scratch/dest" PREFIX=/usr
 for program in "$scratch"/dest/usr/{bin,sbin}/*; do
 	check_fails "${program##*/} has a page" same "$scratch/dest/usr/share/man/man[18]/${program##*/}.[18]" \
 		"$(printf '%s\n' "$scratch"/dest/usr/share/man/man[18]/"${program##*/}".[18])"
@@ -57,16 +57,19 @@ words_of mountd/man/fsgroupctl.1 | sed -n '/^COMMANDS/,/^STATES/s/^     \([a-z][
 check 'of every command' same_files "$scratch/help" "$scratch/said"
 
 # The keys stand in tables, a row each; a section of one key has none.
-grep -oE '\{ "[a-z-]+",[[:space:]]+set_|strcmp\(key, "[a-z-]+"' mountd/rules.c | cut -d '"' -f 2 | sort -u >"$scratch/keys"
+grep -oE '\{ "[a-z-]+",[[:space:]]+set_|strcmp\(key, "[a-z-]+"' mountd/rules.c |
+	cut -d '"' -f 2 | sort -u >"$scratch/keys"
 sed -n 's/^\.It Cm //p' mountd/man/mountd.conf.5 | tr -d '\\' | sort -u >"$scratch/said"
 check 'of every key of mountd.conf' same_files "$scratch/keys" "$scratch/said"
 
 # Those that begin with kubernetes.io are kubelet's own.
 sed -n 's/^\t{ "\([a-zA-Z]*\)", .*/\1/p' mountd/flex_options.c | sort -u >"$scratch/keys"
-sed -n 's/^\.It Va //p' mountd/man/fsgroup-flexvolume.8 | tr -d ' ' | tr ',' '\n' | grep -v '^kubernetes' | sort -u >"$scratch/said"
+sed -n 's/^\.It Va //p' mountd/man/fsgroup-flexvolume.8 | tr -d ' ' | tr ',' '\n' | grep -v '^kubernetes' |
+	sort -u >"$scratch/said"
 check 'of every option of the FlexVolume drivers' same_files "$scratch/keys" "$scratch/said"
 sed -n 's/^\t{ "\([a-z]*\)", [0-9],.*/\1/p' mountd/flex_call.c | sort -u >"$scratch/keys"
-sed -n '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/s/^\.Cm //p' mountd/man/fsgroup-flexvolume.8 | tr -d ' ' | tr '|' '\n' | sort -u >"$scratch/said"
+sed -n '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/s/^\.Cm //p' mountd/man/fsgroup-flexvolume.8 | tr -d ' ' | tr '|' '\n' |
+	sort -u >"$scratch/said"
 check 'and of every call' same_files "$scratch/keys" "$scratch/said"
 
 # ---- examples ----

@@ -32,6 +32,25 @@ run_document() {
 run_document README.md readme
 run_document scripts/CONTRIBUTING.md contributing
 
+# Of each reason that the programs give, the longest piece that is always the same.
+grep -ohE '(ret_reason|->reason), 256, "[^"]+"|reason\[256\] = "[^"]+"|->reason = (IGNORED )?"[^"]+"|refuse\(r, "[^"]+"' \
+	fs/*.c mountd/plan.c | sed 's/[^"]*"\(.*\)"/\1/' | awk '{
+		longest = ""
+		count = split($0, pieces, /%[a-z]*/)
+		for (i = 1; i <= count; i++)
+			if (length(pieces[i]) > length(longest))
+				longest = pieces[i]
+		if (longest ~ /[a-z]/)
+			print longest
+	}' | sort -u >"$scratch/reasons"
+check 'there are reasons' test "$(wc -l <"$scratch/reasons")" -gt 15
+unsaid() {
+	while IFS= read -r reason; do
+		grep -qF -- "$reason" README.md || printf '%s\n' "$reason"
+	done <"$scratch/reasons"
+}
+check_same 'the README says of each what to do' '' "$(unsaid)"
+
 run_demo() { env DEMO_FILES=2000 TMPDIR="$scratch" BIN="$BIN" scripts/demo >"$scratch/demo" 2>&1; }
 check 'the demo, with few files' run_demo
 tail -n 30 "$scratch/demo" | sed 's/^/#  /'

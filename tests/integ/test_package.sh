@@ -84,8 +84,8 @@ removal_is_refused() {
 		printf '#  dpkg %s did it\n' "$1"
 		return 1
 	fi
-	[ -x "$root/usr/bin/fsgroupctl" ] && [ "$(grep -c '^fsgroupfs: ' "$scratch/dpkg")" = 1 ] &&
-		grep '^fsgroupfs: ' "$scratch/dpkg" | grep -F -- "$2" | grep -qF 'fsgroupctl unmount --all' && return
+	[ -x "$root/usr/bin/fsgroupctl" ] && [ "$(grep -c '^fsgroupfs: not removed' "$scratch/dpkg")" = 1 ] &&
+		grep '^fsgroupfs: not removed' "$scratch/dpkg" | grep -F -- "$2" | grep -qF 'fsgroupctl unmount --all' && return
 	sed 's/^/#  /' "$scratch/dpkg"
 	return 1
 }
@@ -115,6 +115,11 @@ check_same 'on record' '["v"]' "$(in_root fsgroupctl list --json | jq -c 'map(.i
 check 'unmounted' in_root fsgroupctl unmount v
 check 'an overlay without a daemon' in_root fsgroupfs -o "gid=$GROUP,handoff=no" /srv/data /mnt/view
 check 'keeps the package, too' removal_is_refused -r '/mnt/view (overlay)'
+end_package_daemon TERM
+mv "$root/usr/sbin/fsgroup-mountd" "$root/usr/sbin/fsgroup-mountd.away"
+check 'also where there is no daemon to ask' removal_is_refused -r '/mnt/view (overlay)'
+check 'which is said' grep -q 'fsgroup-mountd does not say which volumes there are' "$scratch/dpkg"
+mv "$root/usr/sbin/fsgroup-mountd.away" "$root/usr/sbin/fsgroup-mountd"
 in_root umount /mnt/view
 
 # ---- removed, and state that stays ----

@@ -20,7 +20,8 @@
 #   JOBS=N               compilers at once under `make test` and the like (default: the number of CPUs)
 #   BOOTSTRAP=COMMAND    what `make test` and `make demo` set up the machine with (BOOTSTRAP=true: nothing)
 #   PREFIX, DESTDIR      where `make install` puts things (default /usr/local, and nothing before it); the directories
-#                        bindir sbindir mandir docdir bashcompdir zshcompdir can be set one by one
+#                        bindir sbindir mandir docdir bashcompdir zshcompdir can be set one by one, and
+#                        mounthelperdir, the one directory in which mount(8) looks for its helpers
 
 ifeq ($(origin CC),default)
 CC := gcc
@@ -44,6 +45,7 @@ DESTDIR ?=
 PREFIX ?= /usr/local
 bindir ?= $(PREFIX)/bin
 sbindir ?= $(PREFIX)/sbin
+mounthelperdir ?= /usr/sbin
 mandir ?= $(PREFIX)/share/man
 docdir ?= $(PREFIX)/share/doc/fsgroupfs
 unitdir ?= $(PREFIX)/lib/systemd/system
@@ -71,9 +73,12 @@ PLUGINS_SRC := $(wildcard plugins/*.c)
 MOUNTD_SRC := $(wildcard mountd/*.c)
 CTL_SRC := $(wildcard mountd/ctl_*.c)
 FLEX_SRC := $(wildcard mountd/flex_*.c)
+MOUNT8_SRC := $(wildcard mountd/mount8_*.c)
 # What every client of the daemon has.
 CLIENT_SRC := $(wildcard mountd/client.c mountd/ctl_start.c mountd/proto*.c mountd/path*.c)
-MAIN_SRC := $(wildcard fs/main.c mountd/main.c mountd/ctl_main.c mountd/flex_main.c)
+# What those have in which people name the arguments of a mount.
+WORDS_SRC := $(wildcard mountd/client_words.c)
+MAIN_SRC := $(wildcard fs/main.c mountd/main.c mountd/ctl_main.c mountd/flex_main.c mountd/mount8_main.c)
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 INTEG_SRC := $(wildcard tests/integ/test_*.c)
 HELPER_SRC := $(wildcard tests/helpers/*.c)
@@ -87,16 +92,19 @@ objects = $(patsubst %.c,$(OBJ)/%.o,$(1))
 
 fsgroupfs_SRC := $(FS_SRC) $(OWNERSHIP_SRC) $(BASE_SRC)
 fsgroupfs_PKG := fuse3 libseccomp libcap-ng
-fsgroup-mountd_SRC := $(filter-out $(CTL_SRC) $(FLEX_SRC) mountd/client.c,$(MOUNTD_SRC)) $(PLUGINS_SRC) $(STORE_SRC) $(OWNERSHIP_SRC) $(BASE_SRC)
+fsgroup-mountd_SRC := $(filter-out $(CTL_SRC) $(FLEX_SRC) $(MOUNT8_SRC) $(WORDS_SRC) mountd/client.c,$(MOUNTD_SRC)) $(PLUGINS_SRC) $(STORE_SRC) $(OWNERSHIP_SRC) $(BASE_SRC)
 fsgroup-mountd_PKG := mount blkid sqlite3 jansson libmd
-fsgroupctl_SRC := $(sort $(CTL_SRC) $(CLIENT_SRC)) mountd/object_file.c mountd/rules.c mountd/spec.c $(BASE_SRC)
+fsgroupctl_SRC := $(sort $(CTL_SRC) $(CLIENT_SRC) $(WORDS_SRC)) mountd/object_file.c mountd/rules.c mountd/spec.c $(BASE_SRC)
 fsgroupctl_PKG := jansson
 fsgroup-flexvolume_SRC := $(FLEX_SRC) $(CLIENT_SRC) $(BASE_SRC)
 fsgroup-flexvolume_PKG := jansson
+mount.fsgroupfs_SRC := $(MOUNT8_SRC) $(CLIENT_SRC) $(WORDS_SRC) mountd/mount_flags.c mountd/object_file.c $(BASE_SRC)
+mount.fsgroupfs_PKG := jansson
 
 # A program is there once its main file is.
 PROGRAMS := $(if $(wildcard fs/main.c),fsgroupfs) $(if $(wildcard mountd/main.c),fsgroup-mountd) \
-	$(if $(wildcard mountd/ctl_main.c),fsgroupctl) $(if $(wildcard mountd/flex_main.c),fsgroup-flexvolume)
+	$(if $(wildcard mountd/ctl_main.c),fsgroupctl) $(if $(wildcard mountd/flex_main.c),fsgroup-flexvolume) \
+	$(if $(wildcard mountd/mount8_main.c),mount.fsgroupfs)
 PROGRAM_FILES := $(addprefix $(BIN)/,$(PROGRAMS))
 COMPLETIONS := $(addprefix $(BIN)/completion/,bash zsh)
 
@@ -145,6 +153,7 @@ fsgroupfs_LIBS := $(call pkg,--libs --static fuse3) $(call pkg,--libs libseccomp
 fsgroup-mountd_LIBS := $(call pkg,--libs $(fsgroup-mountd_PKG))
 fsgroupctl_LIBS := $(call pkg,--libs $(fsgroupctl_PKG))
 fsgroup-flexvolume_LIBS := $(call pkg,--libs $(fsgroup-flexvolume_PKG))
+mount.fsgroupfs_LIBS := $(call pkg,--libs $(mount.fsgroupfs_PKG))
 TEST_LIBS := $(call pkg,--libs cmocka $(PACKAGES)) $(call pkg,--libs --static fuse3)
 endif
 
@@ -247,10 +256,14 @@ check-warnings: ## everything compiles without a warning, with gcc and with clan
 	$(Q)+$(foreach c,gcc clang,$(again) CC=$(c) WERROR=1 SANITIZE= OBJ=build/warn-$(c)/obj BIN=build/warn-$(c)/bin \
 		TESTBIN=build/warn-$(c)/tests test-programs &&) true
 
+# mount(8) and umount(8) look for these names too, once the volume is mounted.
+MOUNT8_NAMES := mount.fuse.fsgroupfs umount.fuse.fsgroupfs
 # What is installed, a row a file: MODE:SOURCE:DESTINATION; with "link" for a mode SOURCE is what a symbolic link says.
 INSTALLED := \
-	$(foreach p,$(filter-out fsgroup-mountd,$(PROGRAMS)),755:$(BIN)/$(p):$(bindir)/$(p)) \
-	$(foreach p,$(filter fsgroup-mountd,$(PROGRAMS)),755:$(BIN)/$(p):$(sbindir)/$(p)) \
+	$(foreach p,$(filter-out fsgroup-mountd mount.fsgroupfs,$(PROGRAMS)),755:$(BIN)/$(p):$(bindir)/$(p)) \
+	$(foreach p,$(filter fsgroup-mountd mount.fsgroupfs,$(PROGRAMS)),755:$(BIN)/$(p):$(sbindir)/$(p)) \
+	$(foreach n,$(MOUNT8_NAMES),link:mount.fsgroupfs:$(sbindir)/$(n) link:mount.fsgroupfs.8:$(mandir)/man8/$(n).8) \
+	$(if $(filter-out $(sbindir),$(mounthelperdir)),$(foreach n,mount.fsgroupfs $(MOUNT8_NAMES),link:$(sbindir)/$(n):$(mounthelperdir)/$(n))) \
 	$(foreach d,README.md LICENSE mountd/PROTOCOL.md mountd/SCHEMA.md plugins/DEVICES.md plugins/PROGRAMS.md,644:$(d):$(docdir)/$(notdir $(d))) \
 	$(foreach m,$(wildcard fs/man/* mountd/man/*),644:$(m):$(mandir)/man$(subst .,,$(suffix $(m)))/$(notdir $(m))) \
 	644:$(BIN)/completion/bash:$(bashcompdir)/fsgroupctl 644:$(BIN)/completion/zsh:$(zshcompdir)/_fsgroupctl \

@@ -10,6 +10,7 @@
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
 #include "fs/base/parse.h"
+#include "mountd/client_words.h"
 #include "mountd/ctl_file.h"
 #include "mountd/ctl_show.h"
 #include "mountd/path.h"
@@ -78,86 +79,33 @@ static int fail(const struct arguments *a, int exit, const char *what, const cha
 			log_quote(value, quoted, sizeof(quoted)), why);
 }
 
-/* Text that is no UTF-8 cannot travel in JSON. */
+static int say(const struct arguments *a, int exit, const char *why)
+{
+	return exit == EXIT_OK ? EXIT_OK : ctl_fail(a->ctl, exit, a->target, "%s", why);
+}
+
 static int set_text(struct arguments *a, const char *key, const char *value)
 {
-	json_t *text = json_string(value);
+	char why[WORDS_ERROR_MAX];
 
-	if (!text)
-		return fail(a, EXIT_FAILED, key, value, "not valid UTF-8");
-	json_object_set_new(a->request, key, text);
-	return EXIT_OK;
+	return say(a, words_set_text(a->request, key, value, why), why);
 }
 
-static int set_number(struct arguments *a, const char *key, uint64_t value)
+static const char *name_of(int option)
 {
-	json_object_set_new(a->request, key,
-			    json_integer((json_int_t)(value > INT64_MAX ? INT64_MAX : value)));
-	return EXIT_OK;
-}
+	const struct option *row = longs;
 
-static int set_gid(struct arguments *a, const char *value)
-{
-	gid_t gid = GID_UNSET;
-	int r = parse_gid(value, &gid);
-
-	if (r < 0)
-		return fail(a, EXIT_USAGE, "gid", value,
-			    r == -ERANGE ? "out of range (0 to 4294967294)" : "not a decimal gid");
-	return set_number(a, "fsGroup", gid);
-}
-
-static int set_rate(struct arguments *a, const char *value)
-{
-	uint64_t rate = 0;
-
-	if (parse_u64(value, &rate) < 0)
-		return fail(a, EXIT_USAGE, "converge-rate", value,
-			    "not a number of files a second");
-	return set_number(a, "convergeRate", rate);
-}
-
-static int set_settle(struct arguments *a, const char *value)
-{
-	uint64_t ms = 0;
-
-	if (parse_duration(value, 1, &ms) < 0)
-		return fail(a, EXIT_USAGE, "settle", value, "not a time");
-	return set_number(a, "settleMs", ms);
-}
-
-static int set_handoff(struct arguments *a, const char *value)
-{
-	bool yes = true;
-
-	if (strcmp(value, "namespaces") == 0)
-		json_object_set_new(a->request, "handoffInNamespaces", json_true());
-	else if (parse_bool(value, &yes) < 0)
-		return fail(a, EXIT_USAGE, "handoff", value, "neither yes, no nor namespaces");
-	json_object_set_new(a->request, "handoff", json_boolean(yes));
-	return EXIT_OK;
-}
-
-static int add_exclude(struct arguments *a, const char *value)
-{
-	json_t *list = json_object_get(a->request, "excludes"), *text = json_string(value);
-
-	if (!text || !*value)
-		return fail(a, EXIT_USAGE, "exclude", value, "not a pattern");
-	if (!list) {
-		list = json_array();
-		json_object_set_new(a->request, "excludes", list);
-	}
-	json_array_append_new(list, text);
-	return EXIT_OK;
+	while (row->name && row->val != option)
+		row++;
+	return row->name;
 }
 
 static int take_option(struct arguments *a, int option, const char *value)
 {
+	const char *name = name_of(option);
+	char why[WORDS_ERROR_MAX];
+
 	switch (option) {
-	case OPT_PLUGIN:
-		a->plugin = value;
-		return set_text(a, "plugin", value);
 	case OPT_SOURCE:
 		a->source = value;
 		return EXIT_OK;
@@ -167,46 +115,21 @@ static int take_option(struct arguments *a, int option, const char *value)
 	case OPT_TARGET:
 		a->target = value;
 		return EXIT_OK;
-	case OPT_FSGROUP:
-		return set_gid(a, value);
-	case OPT_POLICY:
-		return set_text(a, "policy", value);
-	case OPT_OWNERSHIP:
-		return set_text(a, "ownership", value);
-	case OPT_EXCLUDE:
-		return add_exclude(a, value);
-	case OPT_CONVERGE_RATE:
-		return set_rate(a, value);
-	case OPT_HANDOFF:
-		return set_handoff(a, value);
-	case OPT_SETTLE:
-		return set_settle(a, value);
-	case OPT_CONFLICT:
-		return set_text(a, "conflict", value);
-	case OPT_COHERENCE:
-		return set_text(a, "coherence", value);
-	case OPT_VOLUME_ID:
-		return set_text(a, "volumeId", value);
-	case OPT_KEEP_PRIVATE:
-		json_object_set_new(a->request, "keepPrivate", json_true());
-		return EXIT_OK;
-	case OPT_READ_ONLY:
-		json_object_set_new(a->request, "readOnly", json_true());
-		return EXIT_OK;
-	case OPT_PERSIST:
-		json_object_set_new(a->request, "persist", json_true());
-		return EXIT_OK;
 	case OPT_OBJECTS:
 		a->objects = value;
 		return EXIT_OK;
-	case OPT_POD:
-		return set_text(a, "pod", value);
+	case OPT_PLUGIN:
+		a->plugin = value;
+		break;
 	case OPT_STAGED:
 		a->staged = value;
-		return set_text(a, "staged", value);
+		break;
 	default:
-		return EXIT_USAGE; /* getopt has said why */
+		break;
 	}
+	if (!name)
+		return EXIT_USAGE; /* getopt has said why */
+	return say(a, words_set(a->request, name, value, why), why);
 }
 
 static int set_spec(struct arguments *a)
@@ -234,35 +157,9 @@ static int set_objects(struct arguments *a)
 	return exit;
 }
 
-/* A person names a directory from where they stand; the daemon stands elsewhere. */
-static int set_source(struct arguments *a)
-{
-	AUTO_FREE char *absolute = NULL;
-	bool is_path = a->plugin &&
-		       (strcmp(a->plugin, "local") == 0 || strcmp(a->plugin, "hostPath") == 0) &&
-		       a->source[0] != '{';
-	int r;
-
-	if (!is_path)
-		return set_text(a, "source", a->source);
-	r = path_absolute(a->source, &absolute);
-	if (r < 0)
-		return fail(a, EXIT_FAILED, "source", a->source, strerror(-r));
-	return set_text(a, "source", absolute);
-}
-
-static int set_target(struct arguments *a)
-{
-	AUTO_FREE char *absolute = NULL;
-	int r = path_absolute(a->target, &absolute);
-
-	if (r < 0)
-		return fail(a, EXIT_FAILED, "target", a->target, strerror(-r));
-	return set_text(a, "target", absolute);
-}
-
 static int complete(struct arguments *a)
 {
+	char why[WORDS_ERROR_MAX];
 	int exit = EXIT_OK;
 
 	if (!a->target)
@@ -279,10 +176,12 @@ static int complete(struct arguments *a)
 	if (a->spec)
 		exit = set_spec(a);
 	if (exit == EXIT_OK && a->source)
-		exit = set_source(a);
+		exit = say(a, words_set_source(a->request, a->plugin, a->source, why), why);
 	if (exit == EXIT_OK && a->objects)
 		exit = set_objects(a);
-	return exit == EXIT_OK ? set_target(a) : exit;
+	if (exit == EXIT_OK)
+		exit = say(a, words_set_path(a->request, "target", a->target, why), why);
+	return exit;
 }
 
 int ctl_mount(const struct ctl *ctl, int argc, char **argv)

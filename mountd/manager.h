@@ -129,6 +129,13 @@ enum proto_exit manager_unmount_all(struct manager *m, bool lazy,
 				    void (*done)(void *arg, json_t *row), void *arg,
 				    struct answer *answer);
 
+/*
+ * manager_unmount_by_hand: as umount(8) means it: nothing that a user has written is deleted (vanished.c). Where
+ * @volume is mounted as no volume, the answer is a success without a result, and nothing was done.
+ */
+enum proto_exit manager_unmount_by_hand(struct manager *m, const char *volume, bool lazy,
+					struct answer *answer);
+
 /* A device to be staged; texts are borrowed; NULL: not said. */
 struct stage_request {
 	enum front_end front;

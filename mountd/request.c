@@ -9,6 +9,7 @@
 #include "fs/base/clock.h"
 #include "fs/base/log.h"
 #include "fs/base/version.h"
+#include "mountd/mount_options.h"
 #include "mountd/proto.h"
 #include "mountd/redact.h"
 #include "mountd/update.h"
@@ -183,14 +184,17 @@ static void send_row(void *arg, json_t *row)
 static enum proto_exit handle_unmount(struct request *q)
 {
 	const char *volume = NULL;
-	int lazy = 0, all = 0, progress = 0;
+	int lazy = 0, all = 0, progress = 0, by_hand = 0;
 	json_error_t error;
 
-	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s?s, s?b, s?b, s?b}", "volume", &volume,
-			   "lazy", &lazy, "all", &all, "progress", &progress) < 0)
+	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s?s, s?b, s?b, s?b, s?b}", "volume",
+			   &volume, "lazy", &lazy, "all", &all, "progress", &progress, "byHand",
+			   &by_hand) < 0)
 		return usage(q, &error);
-	if (!volume == !all)
+	if (!volume == !all || (all && by_hand))
 		return answer_fail(&q->answer, EXIT_USAGE, "either a volume or all");
+	if (by_hand)
+		return manager_unmount_by_hand(q->m, volume, lazy, &q->answer);
 	if (all)
 		return manager_unmount_all(q->m, lazy, send_row, q, &q->answer);
 	let_hear(q, progress);
@@ -317,6 +321,24 @@ static enum proto_exit handle_update(struct request *q)
 	update.has_rate = rate >= 0;
 	update.converge_rate = rate >= 0 ? (uint64_t)rate : 0;
 	return manager_update(q->m, &update, &q->answer);
+}
+
+/* What else it has are arguments of a mount: compared, not taken. */
+static enum proto_exit handle_remount(struct request *q)
+{
+	json_t *volume = json_incref(json_object_get(q->args, "volume"));
+	json_t *options = json_incref(json_object_get(q->args, "mountOptions"));
+
+	json_object_del(q->args, "volume");
+	json_object_del(q->args, "mountOptions");
+	if (!json_is_string(volume) || (options && !json_is_string(options)))
+		answer_fail(&q->answer, EXIT_USAGE, "volume and mountOptions are texts");
+	else
+		manager_remount(q->m, json_string_value(volume), json_string_value(options),
+				q->args, &q->answer);
+	json_decref(volume);
+	json_decref(options);
+	return q->answer.exit;
 }
 
 static enum proto_exit handle_wait(struct request *q)
@@ -516,6 +538,7 @@ static const struct command {
 	/* clang-format off */
 	{ "mount", handle_mount },
 	{ "unmount", handle_unmount },
+	{ "remount", handle_remount },
 	{ "status", handle_status, FOR_GROUP, status_shown },
 	{ "list", handle_list, FOR_GROUP, status_shown },
 	{ "wait", handle_wait },

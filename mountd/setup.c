@@ -12,6 +12,7 @@
 #include "mountd/flow.h"
 #include "mountd/manager_impl.h"
 #include "mountd/mount.h"
+#include "mountd/mount_list.h"
 #include "mountd/setup_check.h"
 
 #define SETTLE_LOOK_MS 10
@@ -162,6 +163,30 @@ static int is_at_target(struct manager *m, const struct volume_record *vol,
 	if (mount_describe(target->resolved, ret_error, ANSWER_TEXT_MAX / 2) == 0)
 		strcat(ret_error, " is mounted at the target, and is not ours");
 	return -EBUSY;
+}
+
+/*
+ * The volume at the target may have been unmounted by hand a moment ago, which was not heard of yet: it does not
+ * stand in the way of what is to be there next.
+ */
+static void take_away_gone(struct mounting *x)
+{
+	struct manager *m = x->m;
+	AUTO(volume_record) *seen = NULL, *old = NULL;
+	enum target_kind kind;
+	char why[ANSWER_TEXT_MAX];
+
+	if (store_volume_by_target(m->store, x->vol->target, &seen) < 0 &&
+	    store_volume_by_target(m->store, x->vol->target_resolved, &seen) < 0)
+		return;
+	if (key_lock(m, seen->id) < 0)
+		return;
+	if (store_volume_by_id(m->store, seen->id, &old) == 0 && volume_state_is_live(old->state) &&
+	    old->boot_id && strcmp(old->boot_id, m->boot_id) == 0 &&
+	    target_look(x->target, &kind) == 0 && kind != TARGET_MOUNT &&
+	    !mount_is_present(old->mount_id))
+		(void)vanished_tear_down(m, old, why);
+	key_unlock(m, seen->id);
 }
 
 /* ---- setting up ---- */
@@ -470,7 +495,9 @@ enum proto_exit manager_mount(struct manager *m, const struct mount_request *req
 	x->m = m;
 	x->request = request;
 	x->answer = answer;
-	if (mounting_check(x) == EXIT_OK && lock_volume(x, &old) == EXIT_OK) {
+	if (mounting_check(x) == EXIT_OK)
+		take_away_gone(x);
+	if (answer->exit == EXIT_OK && lock_volume(x, &old) == EXIT_OK) {
 		if (old)
 			mount_known(x, old);
 		else

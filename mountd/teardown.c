@@ -335,8 +335,8 @@ enum proto_exit unmount_unknown(const char *volume, struct answer *answer)
 			   "%.500s is mounted there, and is not ours: left untouched", why);
 }
 
-static enum proto_exit unmount_known(struct manager *m, struct volume_record *vol, bool lazy,
-				     struct answer *answer)
+enum proto_exit unmount_known(struct manager *m, struct volume_record *vol, bool lazy,
+			      struct answer *answer)
 {
 	enum volume_state before = vol->state;
 	char why[ANSWER_TEXT_MAX];

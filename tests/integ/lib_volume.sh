@@ -7,6 +7,7 @@
 #   ctl ARGUMENT...       fsgroupctl with that root, standard error kept in $scratch/stderr
 #   refuses STATUS WORDS ARGUMENT...   fsgroupctl must exit with STATUS and one line of error that has WORDS
 #   state_of ID, field_of ID JQ-PATH
+#   show_mount_helpers    mount(8) finds mount.fsgroupfs, in this test's mount namespace; a skip where it cannot be
 #   until_list JQ-EXPRESSION   waits until the list of all volumes satisfies that
 #   daemon_pid            of the daemon, empty when there is none
 #   kill_daemon SIGNAL    and waits for its end
@@ -86,14 +87,32 @@ state_of() {
 	field_of "$1" .state
 }
 
-until_list() {
-	local line
+# mount(8) looks in one directory of the machine's: that, with our programs in front of it.
+show_mount_helpers() {
+	local name
 
-	while IFS= read -r line; do
-		! jq -e "$1" <<<"$line" >"$scratch/jq" || return 0
-	done < <(timeout 20 "$BIN/fsgroupctl" status --json --watch 2>/dev/null | jq -c --unbuffered .)
-	ctl list --json
-	return 1
+	mkdir "$scratch/helpers"
+	for name in mount.fsgroupfs mount.fuse.fsgroupfs umount.fuse.fsgroupfs; do
+		ln -s "$BIN/mount.fsgroupfs" "$scratch/helpers/$name"
+	done
+	mount -t overlay overlay -o "lowerdir=$scratch/helpers:/usr/sbin" /usr/sbin 2>/dev/null ||
+		skip 'needs overlay file systems'
+}
+
+until_list() {
+	local line watcher stream found=1
+
+	exec {stream}< <(exec timeout 20 "$BIN/fsgroupctl" status --json --watch 2>/dev/null)
+	watcher=$!
+	while [ "$found" = 1 ] && IFS= read -r line <&"$stream"; do
+		! jq -e "$1" <<<"$line" >"$scratch/jq" || found=0
+	done
+	# One that is left would start another daemon when this one ends.
+	kill "$watcher" 2>/dev/null || true
+	wait "$watcher" || true
+	exec {stream}<&-
+	[ "$found" = 0 ] || ctl list --json
+	return "$found"
 }
 
 daemon_pid() {

@@ -13,6 +13,7 @@ need_fuse
 need_tools mandoc col jq make
 own_mounts "$0" "$@"
 start_volume_test
+show_mount_helpers
 cd "$repository"
 pages=(fs/man/* mountd/man/*)
 

@@ -15,6 +15,7 @@ need_fuse
 need_tools jq gdb
 own_mounts "$0" "$@"
 start_volume_test
+show_mount_helpers
 
 cd "$repository"
 export SCRATCH

@@ -1,0 +1,187 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+#
+# mount(8) and umount(8) with volumes: fstab, options, remounts, what is refused, and how it looks to findmnt and df.
+# Needs root and /dev/fuse.
+set -euo pipefail
+# shellcheck source=tests/integ/lib_volume.sh
+. "$(dirname "$0")/lib_volume.sh"
+need_root
+need_fuse
+need_tools jq setpriv unshare mount findmnt mkfs.ext4 losetup
+own_mounts "$0" "$@"
+start_volume_test
+show_mount_helpers
+
+data=$scratch/data pod=$scratch/pod two=$scratch/two
+mkdir "$pod" "$two" "$scratch/empty"
+make_files "$data" 300
+touch "$data/d0/a,b"
+
+options_of() { findmnt -nro VFS-OPTIONS "$1"; }
+has_option() { [[ ,$(options_of "$1"), == *,$2,* ]]; }
+goes() { until_list "all(.[]; .target != \"$1\")"; }
+
+# says STATUS TEXT COMMAND...: one line of error with that text.
+says() {
+	local wanted=$1 text=$2 status=0
+
+	shift 2
+	"$@" >"$scratch/stdout" 2>"$scratch/stderr" || status=$?
+	same "$wanted" "$status" && same 1 "$(wc -l <"$scratch/stderr")" && grep -qF -- "$text" "$scratch/stderr" && return
+	sed 's/^/#  /' "$scratch/stderr"
+	return 1
+}
+
+# ---- an overlay ----
+
+on() { mount -t fsgroupfs -o "gid=$GROUP,converge_rate=1,$1" "$data" "$pod"; }
+
+check 'mount' on 'nosuid,noatime,noexec,defaults,_netdev,nofail,x-test=1,comment=of mine,exclude="*,b",keep-private'
+check_same 'it is shown to its group' "0:$GROUP:660" "$(attributes "$pod/d2/f299")"
+check_same 'but for what is excluded, with a comma' 0:0 "$(stat -c %u:%g "$pod/d0/a,b")"
+check_same 'findmnt: its source' "$data fuse.fsgroupfs" "$(findmnt -nro SOURCE,FSTYPE "$pod")"
+check_same 'findmnt: found by its type' "$pod" "$(findmnt -nro TARGET -t fuse.fsgroupfs | grep -F "$pod")"
+check_same 'findmnt: its options' rw,nosuid,noexec,noatime "$(options_of "$pod")"
+check_same 'df: its source' "$data" "$(df --output=source "$pod" | tail -n 1)"
+check_same 'mount: a line' "$data on $pod type fuse.fsgroupfs" "$(mount | grep -F " $pod " | cut -d '(' -f 1 | sed 's/ $//')"
+check_same 'on record: options' '["*,b"] true' "$(ctl store dump | jq -r '.volumes[] | .volume[0] | "\(.excludes) \(.keep_private == 1)"')"
+check 'the same again is a success' on 'nosuid,noatime,noexec,exclude="*,b",keep_private'
+check 'another group is refused' says 32 'another fsgroup' mount -t fsgroupfs -o gid=4243 "$data" "$pod"
+
+check 'remount read-only' mount -o remount,ro "$pod"
+check_same 'it is' ro,nosuid,noexec,noatime "$(options_of "$pod")"
+check_fails 'and cannot be written' touch "$pod/d0/f0"
+check 'remount writable' mount -o remount,rw,exec "$pod"
+check_same 'it is' rw,nosuid,noatime "$(options_of "$pod")"
+check 'and can be written' touch "$pod/d0/f0"
+exec 8>>"$pod/d0/f0"
+check 'remount read-only while a file is written' says 32 'open for writing' mount -o remount,ro "$pod"
+exec 8>&-
+check 'remount with what does not differ' mount -o "remount,gid=$GROUP,keep_private,nodev" "$pod"
+check 'remount with another group' says 32 'gid cannot change by a remount' mount -o remount,gid=7 "$pod"
+check 'remount with another plugin' says 32 'plugin cannot change' mount -o remount,plugin=hostPath "$pod"
+check 'remount with another file of objects' says 32 'objects cannot change' mount -o remount,objects=/x "$pod"
+check_same 'nothing of that has changed' rw,nosuid,nodev,noatime "$(options_of "$pod")"
+kill_daemon KILL
+check 'the walk is let go, by the next daemon' ctl update "$pod" --converge-rate 0
+check 'one with excludes stays an overlay' ctl wait "$pod" --for converged --timeout 20
+check 'an overlay: umount' umount "$pod"
+check 'an overlay: is gone' goes "$pod"
+
+check 'to be native: mount' mount -t fsgroupfs -o "gid=$GROUP,nodev,strictatime,converge_rate=1" "$data" "$pod"
+check 'to be native: remount meanwhile' mount -o remount,ro,noexec "$pod"
+check 'to be native: faster' ctl update "$pod" --converge-rate 0
+check 'to be native: is' ctl wait "$pod" --for native --timeout 20
+check_same 'native: it has the options that the overlay had last' "$(stat -fc %T "$data") ro,nodev,noexec" \
+	"$(stat -fc %T "$pod") $(options_of "$pod")"
+check 'native: remount' mount -t fsgroupfs -o remount,rw,noatime "$data" "$pod"
+check_same 'native: mount(8) names both, so these are all its options' rw,noatime "$(options_of "$pod")"
+check 'native: a new group makes it an overlay once more' ctl update "$pod" --fsgroup 4343
+check_same 'native: with these options' rw,noatime "$(options_of "$pod")"
+check 'native: another volume at its place, right after its umount' eval \
+	'ctl wait "$pod" --for native --timeout 20 && umount "$pod" && mount -t fsgroupfs -o gid=7 "$scratch/empty" "$pod"'
+check 'native: umount -l' umount -l "$pod"
+check 'native: is gone' goes "$pod"
+
+# ---- fstab ----
+
+{
+	printf '%s %s fsgroupfs gid=%s,nosuid,nofail 0 0\n' "$data" "$pod" "$GROUP"
+	printf 'none %s fsgroupfs plugin=emptyDir,gid=%s,noexec,x-systemd.automount 0 0\n' "$two" "$GROUP"
+	printf '%s %s fsgroupfs gid=%s,noauto 0 0\n' "$scratch/empty" "$scratch/empty" "$GROUP"
+} >"$scratch/fstab"
+check 'mount -a' mount -T "$scratch/fstab" -a
+check_same 'mounts the first' "$GROUP" "$(stat -c %g "$pod/d2/f299")"
+check 'with its options' has_option "$pod" nosuid
+check_same 'and the second' "$GROUP emptyDir" "$(stat -c %g "$two") $(ctl status "$two" --json | jq -r .plugin)"
+check_fails 'and none with noauto' mountpoint -q "$scratch/empty"
+check 'they become native' ctl wait "$pod" --for native --timeout 20
+check 'mount -a again is a success' mount -T "$scratch/fstab" -a
+check_same 'and mounts nothing' 1 "$(mounts_below "$scratch" | grep -cxF "$pod")"
+echo precious >"$two/file"
+check 'umount of both' umount "$pod" "$two"
+check 'the first is gone' goes "$pod"
+check 'mount by its place' mount -T "$scratch/fstab" "$two"
+check_same 'data of an emptyDir is there again' precious "$(cat "$two/file")"
+check 'umount' umount "$two"
+check 'only fsgroupctl deletes it' ctl unmount "$two"
+check_same 'then it is' '' "$(find "$FSGROUPFS_ROOT/var" -name file)"
+
+# ---- other volumes ----
+
+echo '{"secret": {"secretName": "s"}}' >"$scratch/spec.json"
+echo '{"kind": "Secret", "metadata": {"name": "s"}, "stringData": {"key": "hidden"}}' >"$scratch/objects.json"
+check 'spec and objects' mount -t fsgroupfs -o "spec=$scratch/spec.json,objects=$scratch/objects.json,gid=$GROUP" none "$pod"
+check_same 'are mounted' hidden "$(cat "$pod/key")"
+check 'umount' umount "$pod"
+check 'hostPath' mount -r -t fsgroupfs -o plugin=hostPath,volume-id=mine "$data" "$pod"
+check_same 'is read-only, and has its id' 'true hostPath' "$(ctl status mine --json | jq -r '"\(.readOnly) \(.plugin)"')"
+check 'a read-only volume never becomes writable' says 32 'read-only one' mount -t fsgroupfs -o remount,rw "$data" "$pod"
+check 'umount' umount "$pod"
+truncate -s 16M "$scratch/image"
+mkfs.ext4 -q -F "$scratch/image"
+loop=$(losetup --find --show "$scratch/image")
+loops+=("$loop")
+check 'a block device' mount -t fsgroupfs -o "gid=$GROUP" "$loop" "$pod"
+check_same 'shows its group' "$GROUP" "$(stat -c %g "$pod/lost+found")"
+check 'native' ctl wait "$pod" --for native --timeout 20
+check 'umount' umount "$pod"
+check 'is gone' goes "$pod"
+
+# ---- what is refused, and what is not done ----
+
+refused() { says 1 "$1" mount -t fsgroupfs -o "$2" "$data" "$pod"; }
+check 'refused: an option that is unknown' refused 'option colour: unknown' gid=7,colour=red
+check 'refused: user' refused 'option user: only root' user
+check 'refused: users' refused 'option users: only root' users
+check 'refused: owner' says 1 'option owner: only root' "$BIN/mount.fsgroupfs" "$data" "$pod" -o owner
+check 'refused: group' says 1 'option group: only root' "$BIN/mount.fsgroupfs" "$data" "$pod" -o group
+check 'refused: a value that is missing' refused 'option policy: needs a value' policy
+check 'refused: a value too much' refused 'option persist: has no value' persist=7
+check 'refused: a gid that is none' refused 'gid wheel: not a decimal gid' gid=wheel
+check 'refused: two sources' refused 'two conflicting sources' "spec=$scratch/spec.json"
+check 'refused: a policy that is unknown' says 32 'unknown policy Sometimes' \
+	mount -t fsgroupfs -o gid=7,policy=Sometimes "$data" "$pod"
+check 'refused: an absent source' says 32 "$scratch/nowhere" mount -t fsgroupfs -o gid=7 "$scratch/nowhere" "$pod"
+check 'refused: his mount' says 1 'only root' as 65534 65534 '' "$BIN/mount.fsgroupfs" "$data" "$pod"
+check 'sloppy: that is left out' mount -s -t fsgroupfs -o "gid=$GROUP,handoff=no,colour=red" "$data" "$pod"
+check 'umount' umount "$pod"
+check 'is gone' goes "$pod"
+check 'fake: nothing is done' mount -f -t fsgroupfs -o gid=7 "$data" "$pod"
+check_same 'fake: nothing is mounted' '[]' "$(ctl list --json | jq -c .)"
+check 'without effect: is said' eval 'mount -t fsgroupfs -o gid=7,sync "$scratch/empty" "$pod" 2>&1 | grep -q "sync is of the source"'
+check 'umount' umount "$pod"
+check 'is gone' goes "$pod"
+mkdir -p "$FSGROUPFS_ROOT/etc/fsgroupfs"
+printf '[mount]\nplugins = emptyDir\n' >"$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.conf"
+check 'rules: what [mount] does not allow' says 32 'plugin local is not allowed' mount -t fsgroupfs -o gid=7 "$data" "$pod"
+rm "$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.conf"
+
+# ---- the helper of umount(8), which may call it or not ----
+
+helper() { "$scratch/helpers/umount.fuse.fsgroupfs" "$@"; }
+chmod -R g-s "$data"
+check 'umount.fuse.fsgroupfs: mount' on handoff=no
+exec 8<"$pod/d0/f0"
+check 'umount.fuse.fsgroupfs: busy, and by whom' says 32 "process $$" helper "$pod"
+check 'umount.fuse.fsgroupfs: -r' helper -r "$pod"
+check 'umount.fuse.fsgroupfs: makes it read-only' has_option "$pod" ro
+exec 8<&-
+mount --bind "$pod/d1" "$two"
+check 'umount.fuse.fsgroupfs: a bind mount of it' helper "$two"
+check_same 'umount.fuse.fsgroupfs: is no business of the daemon' "$pod" "$(mounts_below "$scratch" | grep -F "$pod")"
+check 'umount.fuse.fsgroupfs: umount' helper -v "$pod"
+check_same 'umount.fuse.fsgroupfs: is waited for' '[]' "$(ctl list --json | jq -c .)"
+check 'umount.fuse.fsgroupfs: once more' says 32 'Invalid argument' helper "$pod"
+check 'umount.fuse.fsgroupfs: an emptyDir' ctl mount --plugin emptyDir --target "$pod" --fsgroup "$GROUP"
+echo precious >"$pod/file"
+check 'umount.fuse.fsgroupfs: of it' helper "$pod"
+check_same 'umount.fuse.fsgroupfs: its data is kept' absent "$(state_of "$pod")"
+check 'umount.fuse.fsgroupfs: unmount' ctl unmount "$pod"
+kill_daemon TERM
+check 'umount.fuse.fsgroupfs: an overlay without a daemon' "$fsgroupfs" -o gid=4242,handoff=no "$data" "$pod"
+check 'umount.fuse.fsgroupfs: umount of that' helper "$pod"
+umount /usr/sbin
+check 'nothing is left' nothing_mounted
+end_volume_test

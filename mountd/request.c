@@ -661,7 +661,8 @@ bool request_serve(struct manager *m, enum front_end front, enum peer_kind peer,
 	if (peer != PEER_ROOT && connection_has(&q, POLLHUP))
 		return false;
 	if (proto_parse(text, len, &q.args) < 0) {
-		log_line(LOG_WARNING, "request", "no JSON object: the connection ends");
+		log_line(peer == PEER_ROOT ? LOG_WARNING : LOG_DEBUG, "request",
+			 "no JSON object: the connection ends");
 		answer_fail(&q.answer, EXIT_USAGE, "the request is not one JSON object");
 		send_frame(&q, false);
 	} else {

@@ -19,6 +19,7 @@
 
 #include "fs/base/clock.h"
 #include "fs/base/log.h"
+#include "fs/base/oom_score.h"
 
 /* A killed process that hangs in the kernel is not waited for longer than this. */
 #define KILLED_GONE_MS 5000
@@ -121,6 +122,8 @@ static int prepare(const struct running *run, int null_fd, int output_fd, int *i
 	if (setsid() < 0)
 		return -1;
 	umask(022);
+	/* Best effort, and while /proc can still be written. */
+	(void)oom_score_raise();
 	if (enter_directory(q, run->tree_fd) < 0)
 		return -1;
 	if (place_descriptors(null_fd, output_fd, io_error_fd) < 0)

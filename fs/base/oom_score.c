@@ -20,3 +20,13 @@ int oom_score_set(int score)
 		return 0;
 	return -errno;
 }
+
+int oom_score_raise(void)
+{
+	AUTO_FD int fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+	char first;
+
+	if (fd < 0 || read(fd, &first, 1) != 1)
+		return -errno;
+	return first != '-' || pwrite(fd, "0", 1, 0) == 1 ? 0 : -errno;
+}

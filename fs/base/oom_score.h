@@ -20,4 +20,10 @@ enum { OOM_SCORE_KEEPER = -999, OOM_SCORE_SERVER = -998 };
  */
 int oom_score_set(int score);
 
+/*
+ * oom_score_raise: of the calling process to 0, where it is lower: for programs of others, which a daemon that is spared
+ * must not make spared as well. Async-signal-safe. 0 or -errno.
+ */
+int oom_score_raise(void);
+
 #endif

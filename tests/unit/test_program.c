@@ -15,6 +15,8 @@
 
 #include <cmocka.h>
 
+#include "fs/base/io.h"
+#include "fs/base/oom_score.h"
 #include "plugins/program.h"
 
 #define NOBODY 65534
@@ -112,6 +114,26 @@ static void program_run_arguments_are_no_shell_text(void **state)
 
 	(void)state;
 	assert_string_equal(result->output, argv[2]);
+}
+
+/* As a service the daemon is spared when memory runs out. Who may not lower his score has nothing to hand on. */
+static void program_run_score_is_not_inherited(void **state)
+{
+	const char *const argv[] = { "cat", "/proc/self/oom_score_adj", NULL };
+	const struct program_request q = { .path = "/usr/bin/cat",
+					   .argv = argv,
+					   .cwd_fd = -1,
+					   .timeout_ms = 20000,
+					   .output_max = 100 };
+	AUTO(program_result) *result = NULL;
+	char before[16];
+
+	(void)state;
+	assert_int_equal(io_read_line(AT_FDCWD, argv[1], before, sizeof(before)), 0);
+	(void)oom_score_set(-500);
+	result = run(&q);
+	(void)oom_score_set((int)strtol(before, NULL, 10));
+	assert_true(result->output[0] >= '0' && result->output[0] <= '9');
 }
 
 static void program_run_environment_is_the_given_one(void **state)
@@ -428,6 +450,7 @@ int main(void)
 		cmocka_unit_test(program_run_tells_how_it_ended),
 		cmocka_unit_test(program_run_what_cannot_be_started_is_an_error),
 		cmocka_unit_test(program_run_arguments_are_no_shell_text),
+		cmocka_unit_test(program_run_score_is_not_inherited),
 		cmocka_unit_test(program_run_environment_is_the_given_one),
 		cmocka_unit_test(program_run_inherits_no_descriptor),
 		cmocka_unit_test(program_run_signals_are_at_their_defaults),

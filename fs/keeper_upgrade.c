@@ -25,7 +25,7 @@
 
 enum {
 	PREPARE_MS = 10 * 1000, /* users wait for nothing meanwhile */
-	DRAIN_MS = 6 * 1000,	/* nor here, but for 50 ms at a time: server.c */
+	DRAIN_MS = 1500,	/* nor here, but for 50 ms at a time, 14 times: server.c */
 	BEGIN_MS = 3 * 1000,	/* here they wait */
 	LEAVE_MS = 5 * 1000,
 	TRIAL_MS = 20 * 1000,

@@ -33,7 +33,7 @@ static const int64_t SURVEY_EVERY_MS = 1000;
  * How long users wait for one that gives way while a request takes its time: then it serves on, and tries
  * again.
  */
-enum { DRAIN_MS = 50, DRAIN_REST_MS = 25, DRAIN_TRIES = 40 };
+enum { DRAIN_MS = 50, DRAIN_REST_MS = 25, DRAIN_TRIES = 14 };
 
 struct server {
 	struct overlay ov;

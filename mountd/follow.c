@@ -231,6 +231,9 @@ static bool follow_status(void *arg, const char *id, const struct overlay_status
 		log_line(LOG_WARNING, "follow", "vol=%s ignoring a report: %s", id, strerror(-r));
 		return false;
 	}
+	if (status->fell_back_from[0])
+		event(m, id, "upgrade-failed", "server %s has died, server %s serves again",
+		      status->fell_back_from, status->server_version);
 	live_touch(m, id, get_progress, &progress);
 	has_run = status->run[0] && vol->run_id && strcmp(status->run, vol->run_id) == 0;
 	/* The run first: whoever sees "converged" may rely on its being on record. */

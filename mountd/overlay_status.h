@@ -34,6 +34,10 @@ struct overlay_status {
 	bool paused;
 	pid_t keeper_pid, server_pid;
 	char keeper_version[OVERLAY_VERSION_SIZE], server_version[OVERLAY_VERSION_SIZE];
+	/*
+	 * Not of the message: which version died while it was on trial, so that the one before serves again. Told once.
+	 */
+	char fell_back_from[OVERLAY_VERSION_SIZE];
 	uint64_t protocol; /* of the keeper (fs/control.h); 0: from before there were numbers */
 	uint64_t restarts, upgrades;
 	bool passthrough;

@@ -195,10 +195,20 @@ static void follow(struct overlay *o, const struct overlay_status *status)
 		o->finished_due = true;
 }
 
+/* Another version serves, and nobody has asked for one. */
+static void note_fall_back(const struct overlay_status *before, struct overlay_status *io_status)
+{
+	if (before->server_version[0] && io_status->restarts > before->restarts &&
+	    io_status->upgrades == before->upgrades &&
+	    strcmp(before->server_version, io_status->server_version) != 0)
+		snprintf(io_status->fell_back_from, sizeof(io_status->fell_back_from), "%s",
+			 before->server_version);
+}
+
 /* Takes a status message in. */
 static int take_message(struct overlay *o, const char *text, struct overlay_status *ret_status)
 {
-	struct overlay_status status;
+	struct overlay_status before, status;
 	char *copy;
 	int r = overlay_status_parse(text, &status);
 
@@ -211,8 +221,10 @@ static int take_message(struct overlay *o, const char *text, struct overlay_stat
 	free(o->message);
 	o->message = copy;
 	pthread_mutex_lock(&o->owner->lock);
+	before = o->status;
 	o->status = status;
 	pthread_mutex_unlock(&o->owner->lock);
+	note_fall_back(&before, &status);
 	follow(o, &status);
 	pthread_mutex_unlock(&o->lock);
 	if (ret_status)

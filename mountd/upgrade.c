@@ -76,20 +76,32 @@ static const char *known(const char *version)
 	return version[0] ? version : "unknown";
 }
 
-/* The volume's server is followed. */
-static json_t *follow(struct job *job, const char *id, struct overlay *o)
+/* Has the server followed; *ret_before, *ret_after: how things were and are. */
+static int follow(struct job *job, struct overlay *o, struct overlay_status *ret_before,
+		  struct overlay_status *ret_after, char *ret_error)
+{
+	/* A keeper that does not answer this is not waited for as long as an upgrade may take. */
+	int r = overlay_refresh(o, ret_before);
+
+	if (r < 0) {
+		overlay_status_get(o, ret_before);
+		*ret_after = *ret_before;
+		snprintf(ret_error, OVERLAY_ERROR_MAX, "its keeper does not answer: %s",
+			 strerror(-r));
+		return -EBUSY;
+	}
+	r = overlay_upgrade(o, job->program_fd, ret_error);
+	if (overlay_refresh(o, ret_after) < 0)
+		*ret_after = *ret_before;
+	return r;
+}
+
+static json_t *upgrade_server(struct job *job, const char *id, struct overlay *o)
 {
 	struct overlay_status before, after;
 	char why[OVERLAY_ERROR_MAX] = "";
-	json_t *row;
-	int r;
+	int r = follow(job, o, &before, &after, why);
 
-	overlay_status_get(o, &before);
-	r = overlay_upgrade(o, job->program_fd, why);
-	if (overlay_refresh(o, &after) < 0)
-		after = before;
-	row = row_new(id, known(before.server_version), known(after.server_version),
-		      r < 0 ? why : NULL);
 	job->is_over = job->is_over || (r < 0 && is_the_programs_fault(r));
 	if (r < 0)
 		event(job->m, id, "upgrade-failed", "server %s stays: %s",
@@ -97,7 +109,8 @@ static json_t *follow(struct job *job, const char *id, struct overlay *o)
 	else
 		event(job->m, id, "upgraded", "server %s was followed by %s",
 		      known(before.server_version), known(after.server_version));
-	return row;
+	return row_new(id, known(before.server_version), known(after.server_version),
+		       r < 0 ? why : NULL);
 }
 
 /* The key of the volume is held. */
@@ -120,7 +133,7 @@ static void upgrade_volume(struct job *job, const char *id)
 		row = row_new(id, known(status.server_version), known(status.server_version),
 			      "not tried, after what happened to another");
 	} else {
-		row = follow(job, id, o);
+		row = upgrade_server(job, id, o);
 	}
 	if (!same && row)
 		note_followed(job, status.keeper_pid, row);

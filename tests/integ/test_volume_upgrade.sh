@@ -49,7 +49,7 @@ for id in paused walking held virtual shared native failed; do
 done
 check 'a volume that is paused' mount_one paused --plugin local --source "$scratch/paused" --converge-rate 1
 check 'which is' ctl pause paused
-check 'one that is converging' mount_one walking --plugin local --source "$scratch/walking" --converge-rate 10
+check 'one that is converging' mount_one walking --plugin local --source "$scratch/walking" --converge-rate 1
 check 'one that is converged' mount_one held --plugin local --source "$scratch/held" --handoff no
 check 'which it is' ctl wait held --for converged --timeout 20
 exec 7<>"$scratch/on/held/d0/f1"
@@ -201,6 +201,11 @@ has_event() {
 }
 check 'events say so of servers' has_event upgraded "server $version was followed by $newer"
 check 'and of the daemon' has_event daemon-upgraded "daemon $version makes place for $newer"
+
+kill -9 "$(of_server virtual pid)"
+check_same 'one that dies soon after is followed by the one before' "0:$GROUP:660" "$(attributes "$scratch/on/virtual/d0/f2")"
+check_same 'which status says' "$version" "$(of_server virtual version)"
+check 'and an event' has_event upgrade-failed "server $newer has died, server $version serves again"
 
 check 'unmount' ctl unmount --all
 check 'nothing is left' nothing_mounted

@@ -12,6 +12,7 @@
 #   BIN=DIR              the programs     (default build/bin,   with SANITIZE build/bin-LIST)
 #   OBJ=DIR              the objects      (default build/obj,   with SANITIZE build/san-LIST/obj)
 #   TESTBIN=DIR          the test programs (default build/tests, with SANITIZE build/san-LIST/tests)
+#   QUICK=1, PARTS=LIST  make bench: a small one; some of its parts (tests/bench/bench_compare.sh)
 #   COUNT=N              how often soak-failover kills the server on each file system (default 1000), how many volumes
 #                        soak-cycles mounts and unmounts (default 10000)
 #   FILTER=TEXT          run only the tests with TEXT in their name
@@ -38,6 +39,8 @@ LDFLAGS ?=
 FILTER ?=
 JOBS ?= $(shell nproc)
 ROWS ?=
+QUICK ?=
+PARTS ?=
 CELLS ?=
 LONG ?=
 BOOTSTRAP ?= scripts/bootstrap
@@ -213,8 +216,22 @@ test-large: all $(HELPER_FILES) ## the walk of ten million files in one director
 test-package: ## what README.md tells a new user, on fresh Debian machines (as root, with mmdebstrap; some minutes)
 	$(Q)scripts/fresh-root-test
 
-.PHONY: bench bench-converge bench-handoff bench-restart bench-upgrade bench-call
-bench: bench-converge bench-handoff bench-restart bench-upgrade bench-call ## all benchmarks (as root), results as JSON in build/bench
+# What others are compared with: an example of libfuse, of the source that scripts/bootstrap has built from. Where the
+# system's libfuse is used there is no source, and the example is left out.
+FUSE_EXAMPLE := $(wildcard build/deps/src/fuse3/example/passthrough_hp.cc)
+PASSTHROUGH_HP := $(if $(FUSE_EXAMPLE),build/deps/passthrough_hp)
+build/deps/passthrough_hp: $(FUSE_EXAMPLE)
+	$(call say,CXX,$@)
+	$(Q)g++ -std=c++17 -O2 -w -DPACKAGE_VERSION='"$(FUSE_MIN)"' -Ibuild/deps/src/fuse3/example $(call pkg,--cflags fuse3) -o $@ $< \
+		$(call pkg,--libs --static fuse3) -pthread
+
+.PHONY: bench bench-compare bench-converge bench-handoff bench-restart bench-upgrade bench-call
+bench: bench-compare $(if $(QUICK),,bench-converge bench-handoff bench-restart bench-upgrade bench-call) ## all benchmarks (as root), JSON and plots in build/bench; QUICK=1: three minutes, and a look at the baseline
+	$(Q)scripts/bench-plot
+	$(Q)scripts/bench-table
+	$(Q)$(if $(QUICK),scripts/bench-guard)
+bench-compare: all $(HELPER_FILES) $(BENCH_FILES) $(PASSTHROUGH_HP) ## beside the file system itself, bindfs and passthrough_hp (QUICK=1 PARTS="ready calls data programs memory")
+	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' QUICK='$(QUICK)' $(if $(PARTS),PARTS='$(PARTS)') tests/bench/bench_compare.sh
 bench-converge: all $(HELPER_FILES) $(BENCH_FILES) ## the walk against chown -R and chmod -R (FILES= ROUNDS= TYPES="ext4 xfs")
 	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' tests/bench/bench_converge.sh
 bench-restart: all $(HELPER_FILES) ## the daemon of 500 volumes killed: how long until it answers (VOLUMES= OVERLAYS= ROUNDS=)

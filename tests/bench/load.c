@@ -5,6 +5,7 @@
  *
  *     load list DIR            every entry below DIR: getdents(2) and one statx(2) each, one thread
  *     load reset DIR UID GID   every directory back to 0700, everything else to 0600, UID:GID
+ *     load eager DIR GID       one pass over the tree, as kubelet makes it: everything gets the group and the bits
  *     load foreground DIR LOOK FILES PER ROUNDS
  *                              in DIR again and again: create a file, stat one below LOOK that nobody has looked
  *                              at, overwrite a block, rest 1 ms; until all rounds are done, or SIGTERM. Prints a line
@@ -54,6 +55,16 @@ static void reset_entry(int dir, const char *name, const struct statx *stx, cons
 {
 	must(fchownat(dir, name, ids[0], ids[1], AT_SYMLINK_NOFOLLOW), name);
 	must(fchmodat(dir, name, S_ISDIR(stx->stx_mode) ? 0700 : 0600, 0), name);
+}
+
+/* What is right already is written all the same. */
+static void own_entry(int dir, const char *name, const struct statx *stx, const uint32_t ids[2])
+{
+	mode_t mask = S_ISDIR(stx->stx_mode) ? 02770 : 0660;
+
+	must(fchownat(dir, name, (uid_t)-1, ids[1], AT_SYMLINK_NOFOLLOW), name);
+	if (!S_ISLNK(stx->stx_mode))
+		must(fchmodat(dir, name, (stx->stx_mode & 07777) | mask, 0), name);
 }
 
 static void go_below(int dir, visit_fn visit, const uint32_t ids[2])
@@ -217,14 +228,23 @@ int main(int argc, char **argv)
 		go_below(dir, reset_entry, ids);
 		must(fchown(dir, ids[0], ids[1]), argv[2]);
 		must(fchmod(dir, 0700), argv[2]);
+	} else if (argc == 4 && strcmp(argv[1], "eager") == 0) {
+		const uint32_t ids[2] = { 0, (uint32_t)number(argv[3]) };
+		struct stat st;
+
+		go_below(dir, own_entry, ids);
+		must(fstat(dir, &st), argv[2]);
+		must(fchown(dir, (uid_t)-1, ids[1]), argv[2]);
+		must(fchmod(dir, (st.st_mode & 07777) | 02770), argv[2]);
 	} else if (argc == 7 && strcmp(argv[1], "foreground") == 0) {
 		AUTO_FD int look = open(argv[3], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 		must(look, argv[3]);
 		run_foreground(dir, look, number(argv[4]), number(argv[5]), number(argv[6]));
 	} else {
-		fprintf(stderr, "usage: load list DIR | load reset DIR UID GID |\n"
-				"       load foreground DIR LOOK FILES PER ROUNDS\n");
+		fprintf(stderr,
+			"usage: load list DIR | load reset DIR UID GID | load eager DIR GID |\n"
+			"       load foreground DIR LOOK FILES PER ROUNDS\n");
 		return 2;
 	}
 	return EXIT_SUCCESS;

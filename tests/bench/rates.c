@@ -7,6 +7,7 @@
  *                                              created, written, looked at, changed, renamed, removed ...
  *     rates list DIR [PID...]                  every entry of DIR: getdents(2) and one fstatat(2) each
  *     rates chmod DIR MODE [PID...]            every file of DIR: fchmodat(2)
+ *     rates processor [PID...]                 prints what these have taken of it by now, in microseconds
  *
  * Kinds of calls that the file system does not have are left out. Prints a line "NAME CALLS SECONDS OWN SERVER" for each kind: the last two are seconds of processor time, of this
  * program and of the processes PID, which serve the file system.
@@ -69,31 +70,15 @@ static double seconds_of(const struct timeval *t)
 	return (double)t->tv_sec + (double)t->tv_usec / 1e6;
 }
 
-/* Processor time of all threads of a process; 0 when it is gone, or the kernel keeps no such account. */
+/* Processor time of a process, threads that have ended and all; 0 when it is gone. */
 static double processor_seconds(uint32_t pid)
 {
-	char path[64], line[128];
-	double ns = 0;
-	struct dirent *entry;
-	DIR *tasks;
+	struct timespec t;
+	clockid_t clock;
 
-	snprintf(path, sizeof(path), "/proc/%u/task", pid);
-	tasks = opendir(path);
-	while (tasks && (entry = readdir(tasks))) {
-		FILE *file;
-
-		if (entry->d_name[0] == '.')
-			continue;
-		snprintf(path, sizeof(path), "/proc/%u/task/%.12s/schedstat", pid, entry->d_name);
-		file = fopen(path, "re");
-		if (file && fgets(line, sizeof(line), file))
-			ns += strtod(line, NULL);
-		if (file)
-			fclose(file);
-	}
-	if (tasks)
-		closedir(tasks);
-	return ns / 1e9;
+	if (clock_getcpuclockid((pid_t)pid, &clock) != 0 || clock_gettime(clock, &t) < 0)
+		return 0;
+	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
 }
 
 static struct moment now(const struct servers *servers)
@@ -396,7 +381,7 @@ static int usage(void)
 {
 	fprintf(stderr,
 		"usage: rates calls DIR COUNT THREADS [PID...] | rates list DIR [PID...] |\n"
-		"       rates chmod DIR MODE [PID...]\n");
+		"       rates chmod DIR MODE [PID...] | rates processor [PID...]\n");
 	return 2;
 }
 
@@ -428,6 +413,9 @@ int main(int argc, char **argv)
 		   read_servers(argv + 4, &servers) == 0) {
 		visit_path("chmod", argv[2], change_mode, (mode_t)strtoul(argv[3], NULL, 8),
 			   &servers);
+	} else if (argc >= 2 && strcmp(argv[1], "processor") == 0 &&
+		   read_servers(argv + 2, &servers) == 0) {
+		printf("%.0f\n", now(&servers).server * 1e6);
 	} else {
 		return usage();
 	}

@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# lib_bench.sh: a volume, and those who show it: what the parts of bench_compare.sh share. Sourced after lib.sh.
+#
+#   make_bench_volume TYPE     a file system in a loop device: $volume, and in it the tree $lower
+#   can_run CONTENDER          whether it is installed here; says why not
+#   show CONTENDER             $lower at $target; ${enter[@]} goes before commands that use it, ${servers[@]} are the
+#                              processes that serve it
+#   hide                       undoes show
+#   each_in_turn COMMAND...    in each round, for each contender: show, COMMAND... CONTENDER, hide
+#   sample WHAT UNIT VALUE [OWN SERVER]   of the contender shown now; CPU time in us a call
+#   time_of COMMAND...         its seconds, in $seconds
+#
+# A sample is a line of $samples: part, file system, contender, what, unit, round, value, own, server. Units: "/s" and
+# "MiB/s" (more is better), "s" (less is better), "bytes", "count".
+
+# shellcheck disable=SC2154,SC2034 # set by those who source this, read by the parts
+readonly gid=4242
+target=$scratch/target
+samples=$scratch/samples
+mkdir -p "$target" "$scratch/run"
+part='' contender='' type='' round=0
+
+passthrough_hp=${PASSTHROUGH_HP:-$repository/build/deps/passthrough_hp}
+
+make_bench_volume() {
+	local image
+
+	type=$1
+	image=$scratch/$type.img
+	volume=$scratch/$type
+	lower=$volume/lower
+	mkdir -p "$volume"
+	truncate -s "$IMAGE_SIZE" "$image"
+	case $type in
+	ext4) mkfs.ext4 -q -F -b 4096 -N "$IMAGE_INODES" "$image" ;;
+	*) "mkfs.$type" -q -f "$image" ;;
+	esac
+	loop=$(losetup --find --show "$image")
+	loops+=("$loop")
+	mount "$loop" "$volume"
+	chmod 755 "$volume"
+	mkdir "$lower"
+}
+
+remove_bench_volume() {
+	umount "$volume"
+	losetup -d "$loop"
+	rm -f "$scratch/$type.img"
+}
+
+can_run() {
+	case $1 in
+	bindfs) command -v bindfs >/dev/null && return ;;
+	passthrough_hp*) [ -x "$passthrough_hp" ] && return ;;
+	*) return 0 ;;
+	esac
+	printf '# left out: %s, which is not here (scripts/bootstrap)\n' "$1"
+	return 1
+}
+
+# overlay_of OPTION...: where the namespaces of ${enter[@]} are.
+overlay_of() {
+	local option arguments=()
+
+	for option in "gid=$gid" "$@"; do
+		arguments+=(-o "$option")
+	done
+	rm -f "$scratch/run/main"
+	"${enter[@]}" "$helpers/keeper_ctl" run "$scratch/run/main" "$fsgroupfs" "${arguments[@]}" "$lower" "$target"
+	readarray -t servers < <(keeper main get keeper_pid server_pid)
+}
+
+# A user namespace with all ids of ours: the kernel's passthrough and file handles are refused in it.
+enter_user_namespace() {
+	local pid
+
+	rm -f "$scratch/holder"
+	mkfifo "$scratch/holder"
+	unshare -Um --propagation private sh -c 'echo $$ >"$1"; exec sleep infinity' _ "$scratch/holder" &
+	read -r pid <"$scratch/holder"
+	printf '0 0 65536\n' >"/proc/$pid/uid_map"
+	printf '0 0 65536\n' >"/proc/$pid/gid_map"
+	holder=$pid
+	enter=(nsenter -t "$pid" -U -m --preserve-credentials)
+}
+
+served_by() {
+	readarray -t servers < <(pgrep -f -- "$1.* $target\$")
+}
+
+show() {
+	contender=$1
+	enter=()
+	servers=()
+	holder=
+	case $contender in
+	native) mount --bind "$lower" "$target" ;;
+	pending) overlay_of handoff=no coherence=exclusive paused ;;
+	pending-shared) overlay_of handoff=no coherence=shared paused ;;
+	converging) overlay_of handoff=no coherence=exclusive "converge_rate=$CONVERGING_RATE" ;;
+	virtual) overlay_of ownership=virtual ;;
+	handed-off)
+		overlay_of coherence=exclusive
+		turns_native main
+		servers=()
+		;;
+	user-namespace)
+		enter_user_namespace
+		overlay_of handoff=no coherence=exclusive paused
+		;;
+	bindfs)
+		bindfs "--force-group=$gid" -p ug+rwX --multithreaded "$lower" "$target"
+		served_by bindfs
+		;;
+	passthrough_hp)
+		"$passthrough_hp" "$lower" "$target" >/dev/null
+		served_by "$passthrough_hp"
+		;;
+	passthrough_hp-cached)
+		"$passthrough_hp" --nopassthrough "$lower" "$target" >/dev/null
+		served_by "$passthrough_hp"
+		;;
+	esac
+}
+
+hide() {
+	"${enter[@]}" umount "$target"
+	[ ${#servers[@]} = 0 ] || "$helpers/keeper_ctl" gone "${servers[@]}"
+	if [ -n "$holder" ]; then
+		kill "$holder"
+		wait "$holder" 2>/dev/null || true
+	fi
+	no_process_stays
+	case $contender in
+	converging | handed-off) "$TESTBIN/bench/load" reset "$lower" 1000 1000 ;;
+	esac
+}
+
+each_in_turn() {
+	local name
+
+	for ((round = 1; round <= ROUNDS; round++)); do
+		for name in $CONTENDERS; do
+			show "$name"
+			"$@" "$name"
+			hide
+		done
+	done
+}
+
+sample() {
+	local what=$1 unit=$2 value=$3 own=${4:-} server=${5:-}
+
+	printf '%s\t%s\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n' "$part" "$type" "$contender" "$what" "$unit" "$round" "$value" \
+		"$own" "$server" >>"$samples"
+}
+
+# Lines of tests/bench/rates.c: "NAME CALLS SECONDS OWN SERVER"; @1 goes before the names.
+sample_rates() {
+	local name calls seconds own server
+
+	while read -r name calls seconds own server; do
+		# shellcheck disable=SC2046 # three numbers
+		sample "$1$name" /s $(awk -v n="$calls" -v s="$seconds" -v own="$own" -v server="$server" \
+			'BEGIN { printf "%.1f %.3f %.3f", n / s, own / n * 1e6, server / n * 1e6 }')
+	done
+}
+
+now_us() { printf '%s' "${EPOCHREALTIME/[.,]/}"; }
+
+time_of() {
+	local from to
+
+	from=$(now_us)
+	"$@"
+	to=$(now_us)
+	seconds=$(awk -v us=$((to - from)) 'BEGIN { printf "%.6f", us / 1e6 }')
+}
+
+forget_names() {
+	sync -f "$volume"
+	printf '2\n' >/proc/sys/vm/drop_caches
+}

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# part_calls.sh: names and attributes, one kind of call after the other, with one thread and with four; a large
+# directory listed with the attributes of its entries, cold and warm; the mode of all its files changed.
+
+make_calls_tree() {
+	mkdir "$lower/large" "$lower/calls"
+	"$helpers/many" files "$lower/large" "$LARGE_FILES"
+}
+
+call_all() {
+	local threads
+
+	for threads in 1 4; do
+		"${enter[@]}" "$TESTBIN/bench/rates" calls "$target/calls" "$CALL_FILES" "$threads" "${servers[@]}" \
+			>"$scratch/lines"
+		sample_rates "$threads-thread " <"$scratch/lines"
+	done
+}
+
+list_large() {
+	forget_names
+	"${enter[@]}" "$TESTBIN/bench/rates" list "$target/large" "${servers[@]}" >"$scratch/lines"
+	sample_rates 'cold ' <"$scratch/lines"
+	"${enter[@]}" "$TESTBIN/bench/rates" list "$target/large" >/dev/null
+	"${enter[@]}" "$TESTBIN/bench/rates" list "$target/large" "${servers[@]}" >"$scratch/lines"
+	sample_rates 'warm ' <"$scratch/lines"
+}
+
+# Whoever changes a pending file settles it: with an id of the run each gets its mark, which the walk takes away.
+chmod_large() {
+	if [ "$contender" = pending ]; then
+		hide
+		contender=pending
+		enter=()
+		overlay_of handoff=no coherence=exclusive paused run=0123456789abcdef0123456789abcdef
+	fi
+	"${enter[@]}" "$TESTBIN/bench/rates" chmod "$target/large" 640 "${servers[@]}" >"$scratch/lines"
+	sample_rates 'large ' <"$scratch/lines"
+	[ "$contender" != pending ] || keeper main wait state=converged resume
+}
+
+chmod_all_in_turn() {
+	local name
+
+	for ((round = 1; round <= ROUNDS; round++)); do
+		for name in $CONTENDERS; do
+			case $name in
+			native | pending | bindfs | passthrough_hp)
+				"$TESTBIN/bench/load" reset "$lower/large" 1000 1000
+				show "$name"
+				chmod_large
+				hide
+				;;
+			esac
+		done
+	done
+	"$TESTBIN/bench/load" reset "$lower" 1000 1000
+}
+
+part_calls() {
+	make_calls_tree
+	each_in_turn call_all
+	each_in_turn list_large
+	chmod_all_in_turn
+	rm -rf "$lower/large" "$lower/calls"
+}

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# part_programs.sh: a real tree, unpacked, put under version control, looked at, searched and removed.
+
+export GIT_CONFIG_COUNT=3 GIT_CONFIG_KEY_0=safe.directory GIT_CONFIG_VALUE_0='*' \
+	GIT_CONFIG_KEY_1=gc.auto GIT_CONFIG_VALUE_1=0 GIT_CONFIG_KEY_2=core.compression GIT_CONFIG_VALUE_2=0
+
+# Files of this machine, small ones: what counts is how many there are.
+pack_tree() {
+	find /usr/include /usr/share /usr/lib -xdev \( -type l -o -type f -size -128 \) -print0 2>/dev/null >"$scratch/found"
+	head -z -n "$PROGRAM_FILES" "$scratch/found" | tar --null --no-recursion -T - -cf "$scratch/tree.tar" 2>/dev/null
+}
+
+# Without owners and times, which not every contender can set.
+unpack() { "${enter[@]}" tar --no-same-owner -m -C "$target/tree" -xf "$scratch/tree.tar"; }
+status() { "${enter[@]}" git -C "$target/tree" status --short >"$scratch/git"; }
+search() { "${enter[@]}" find "$target/tree" -type f -size +1000 -printf '%s %m\n' >/dev/null; }
+remove() { "${enter[@]}" rm -rf "$target/tree"; }
+
+timed() {
+	local what=$1
+
+	shift
+	time_of "$@"
+	sample "$what" s "$seconds"
+}
+
+use_tree() {
+	"${enter[@]}" mkdir "$target/tree"
+	timed untar unpack
+	timed 'find after untar' search
+	"${enter[@]}" git -C "$target/tree" init -q
+	"${enter[@]}" git -C "$target/tree" add -A
+	status
+	timed 'git status' status
+	timed find search
+	timed 'rm -rf' remove
+}
+
+part_programs() {
+	pack_tree
+	each_in_turn use_tree
+	rm -f "$scratch/tree.tar" "$scratch/found"
+}

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+# shellcheck shell=bash
+#
+# part_ready.sh: from the call until a file can be used as it shall be, against the number of files: the overlay alone,
+# by way of the daemon, and what is done eagerly: chown -R and chmod -R, or one pass as kubelet makes it.
+
+ready_overlay() {
+	overlay_of handoff=no coherence=exclusive paused
+	stat "$target/dir-0/file-0" >/dev/null
+}
+
+ready_daemon() {
+	"$BIN/fsgroupctl" mount --plugin local --source "$lower/tree" --target "$target" --fsgroup "$gid" --settle 0 \
+		--volume-id bench --converge-rate 1 >/dev/null
+	stat "$target/dir-0/file-0" >/dev/null
+}
+
+ready_commands() {
+	chown -R ":$gid" "$lower"
+	chmod -R ug+rwX "$lower"
+	chmod g+s "$lower"
+	stat "$lower/dir-0/file-0" >/dev/null
+}
+
+ready_one_pass() {
+	"$TESTBIN/bench/load" eager "$lower" "$gid"
+	stat "$lower/dir-0/file-0" >/dev/null
+}
+
+get_ready() {
+	local files=$1 tree=$lower lower=$lower/tree
+
+	contender=fsgroupfs
+	enter=()
+	time_of ready_overlay
+	sample "$files files" s "$seconds"
+	umount "$target"
+	no_process_stays
+	lower=$tree contender=fsgroupctl
+	time_of ready_daemon
+	sample "$files files" s "$seconds"
+	"$BIN/fsgroupctl" unmount bench
+	lower=$tree/tree contender='one pass'
+	"$TESTBIN/bench/load" reset "$lower" 1000 1000
+	time_of ready_one_pass
+	sample "$files files" s "$seconds"
+	"$TESTBIN/bench/load" reset "$lower" 1000 1000
+	contender='chown, chmod'
+	time_of ready_commands
+	sample "$files files" s "$seconds"
+	"$TESTBIN/bench/load" reset "$lower" 1000 1000
+}
+
+part_ready() {
+	local files
+
+	"$BIN/fsgroupctl" list >/dev/null # the daemon starts
+	for files in $READY_FILES; do
+		mkdir "$lower/tree"
+		"$helpers/many" files "$lower/tree" "$files" 100
+		for ((round = 1; round <= ROUNDS; round++)); do
+			get_ready "$files"
+		done
+		rm -rf "$lower/tree"
+	done
+}

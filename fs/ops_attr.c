@@ -212,7 +212,7 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 	AUTO_FD int fd = -1;
 	struct caller caller;
 	struct node_info node = { .id = 0 };
-	struct stat st;
+	struct stat st = { 0 };
 	int r = node_open(ov->nodes, ino, &fd, &node);
 
 	ops_caller(req, &caller);
@@ -234,6 +234,8 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 		r = set_times(fd, attr, to_set);
 	if (r == 0)
 		ledger_done();
+	if (S_ISDIR(st.st_mode))
+		overlay_invalidate_listing(ov, ino);
 	if (r < 0) {
 		/* Part of it may be done. */
 		overlay_invalidate(ov, ino);

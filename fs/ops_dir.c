@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fs/backing.h"
@@ -18,11 +19,55 @@
 
 enum { ENTRIES_BYTES = 64 * 1024 };
 
+/* With relatime(8) an access time this old changes at any access. */
+static const time_t RELATIME_SECONDS = 24 * 60 * 60;
+
+static bool is_later(const struct timespec *a, const struct timespec *b)
+{
+	return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
+}
+
+/* Whether listing the directory now would leave its access time as it is. */
+static bool keeps_atime(const struct overlay *ov, const struct stat *st, int flags)
+{
+	struct timespec now;
+
+	if (flags & O_NOATIME || ov->atime == ATIME_NEVER)
+		return true;
+	clock_gettime(CLOCK_REALTIME_COARSE, &now);
+	return ov->atime == ATIME_RELATIVE && is_later(&st->st_atim, &st->st_mtim) &&
+	       is_later(&st->st_atim, &st->st_ctim) &&
+	       now.tv_sec - st->st_atim.tv_sec < RELATIME_SECONDS;
+}
+
+/*
+ * Where nobody but us changes directories the kernel may keep what was listed until it sees a change itself. A
+ * listing that must be seen in the access time goes to the lower directory, and is what is kept from then
+ * on; what changes one of the times without changing the directory drops it (overlay_invalidate_listing).
+ */
+static int choose_listing(struct overlay *ov, fuse_ino_t ino, struct fuse_file_info *io_fi)
+{
+	AUTO_FD int fd = -1;
+	struct node_info node;
+	struct stat st;
+	int r;
+
+	if (!ov->is_exclusive)
+		return node_get(ov->nodes, ino, &node);
+	r = node_open(ov->nodes, ino, &fd, &node);
+	if (r == 0)
+		r = tree_stat(fd, &st);
+	if (r == 0) {
+		io_fi->cache_readdir = 1;
+		io_fi->keep_cache = keeps_atime(ov, &st, io_fi->flags);
+	}
+	return r;
+}
+
 void ops_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct overlay *ov = ops_overlay(req);
-	struct node_info node;
-	int r = node_get(ov->nodes, ino, &node);
+	int r = choose_listing(ov, ino, fi);
 
 	if (r < 0) {
 		ops_reply_error(req, "opendir", ino, r);

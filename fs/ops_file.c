@@ -296,8 +296,10 @@ void ops_ioctl(fuse_req_t req, fuse_ino_t ino, unsigned int command, void *argum
 			size_t reply = out_size < sizeof(data) ? out_size : sizeof(data);
 
 			/* It changed ctime: the kernel does not know that of an ioctl. */
-			if (listed[i].in_size > 0)
+			if (listed[i].in_size > 0) {
 				overlay_invalidate(ov, ino);
+				overlay_invalidate_listing(ov, ino);
+			}
 			fuse_reply_ioctl(req, 0, &data, reply);
 			return;
 		}

@@ -157,17 +157,22 @@ static void note_moved(struct overlay *ov, int fd, const struct node_info *dir, 
 	struct node_info node;
 	struct stat st;
 	uint64_t exclude;
+	bool is_known;
 
 	if (fd < 0 || tree_stat(fd, &st) < 0)
 		return;
 	exclude = exclude_child(ov->options->exclude, dir->exclude, name, S_ISDIR(st.st_mode));
-	if (node_find(ov->nodes, fd, &st, &node) == 0 && node.exclude != exclude) {
+	is_known = node_find(ov->nodes, fd, &st, &node) == 0;
+	if (is_known && node.exclude != exclude) {
 		node_set_exclude(ov->nodes, node.id, exclude);
 		overlay_invalidate(ov, node.id);
 		/* Below a directory the kernel has names in its cache: looked up again, they are judged anew. */
 		if (S_ISDIR(st.st_mode))
 			overlay_invalidate_names(ov);
 	}
+	/* Its ".." may be another; that is nothing that the kernel looks for. */
+	if (S_ISDIR(st.st_mode) && is_known)
+		overlay_invalidate_listing(ov, node.id);
 	if (ov->converger)
 		converge_moved(ov->converger, fd, &st, exclude);
 }

@@ -195,7 +195,7 @@ static int change(fuse_req_t req, fuse_ino_t ino, const char *name, const char *
 	char path[TREE_FD_PATH_MAX];
 	struct node_info node;
 	bool takes_bit = false;
-	struct stat st;
+	struct stat st = { 0 };
 	int r;
 
 	if (is_hidden(name))
@@ -217,6 +217,8 @@ static int change(fuse_req_t req, fuse_ino_t ino, const char *name, const char *
 	    chmod(path, st.st_mode & 07777 & ~(mode_t)S_ISGID) < 0)
 		r = -errno;
 	node_unlock(ov->nodes, node.ino);
+	if (S_ISDIR(st.st_mode))
+		overlay_invalidate_listing(ov, ino);
 	return r;
 }
 

@@ -25,6 +25,9 @@
 struct fuse_session;
 struct server_threads;
 
+/* When the lower mount changes a directory's access time. */
+enum overlay_atime { ATIME_NEVER, ATIME_RELATIVE, ATIME_ALWAYS };
+
 struct overlay {
 	const struct overlay_options *options;
 	struct shared shared;
@@ -40,12 +43,19 @@ struct overlay {
 	int channel_fd;			    /* to the keeper: channel.h */
 	int proc_fd;			    /* of /proc, for callers' status */
 	double entry_timeout, attr_timeout; /* seconds */
-	bool is_exclusive;		    /* nobody but us changes the lower tree */
-	_Atomic bool has_passthrough;	    /* until the kernel first refuses a backing file */
+	enum overlay_atime atime;
+	bool is_exclusive;	      /* nobody but us changes the lower tree */
+	_Atomic bool has_passthrough; /* until the kernel first refuses a backing file */
 };
 
 /* overlay_invalidate: the kernel's cached attributes and ACL of a node are dropped. Never blocks on the tree. */
 void overlay_invalidate(struct overlay *ov, uint64_t node_id);
+
+/*
+ * overlay_invalidate_listing: what the kernel keeps of a directory's entries is dropped, and its attributes: one of
+ * its times was changed without a change of its entries, or its ".." leads elsewhere.
+ */
+void overlay_invalidate_listing(struct overlay *ov, uint64_t node_id);
 
 /* overlay_note_idle: no file is open any more: the main thread may want to try the hand-off. */
 void overlay_note_idle(struct overlay *ov);

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "fs/backing.h"
@@ -395,6 +396,17 @@ static void choose_next_state(struct server *s, bool *ret_walk)
 	}
 }
 
+static enum overlay_atime lower_atime(const struct tree *tree)
+{
+	struct statvfs st;
+
+	if (fstatvfs(tree->mount_fd, &st) < 0)
+		return ATIME_ALWAYS;
+	if (st.f_flag & (ST_NOATIME | ST_NODIRATIME | ST_RDONLY))
+		return ATIME_NEVER;
+	return st.f_flag & ST_RELATIME ? ATIME_RELATIVE : ATIME_ALWAYS;
+}
+
 /* The keeper holds what the next server will need. */
 static void hold_pin(void *context, uint32_t slot, int fd)
 {
@@ -424,6 +436,7 @@ static int attach(struct server *s, const char **ret_step)
 	memcpy(ov->brake.resting, h->brake_resting, sizeof(ov->brake.resting));
 	if (atomic_load(&h->data_path_cached))
 		atomic_store(&ov->has_passthrough, false);
+	ov->atime = lower_atime(&ov->tree);
 	*ret_step = "node table";
 	r = node_table_new(&ov->shared, &ov->tree, exclude_root(options->exclude), &ov->nodes);
 	if (r < 0)

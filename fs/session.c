@@ -507,6 +507,12 @@ void overlay_invalidate(struct overlay *ov, uint64_t node_id)
 	fuse_lowlevel_notify_inval_inode(ov->session, node_id, -1, 0);
 }
 
+void overlay_invalidate_listing(struct overlay *ov, uint64_t node_id)
+{
+	if (ov->is_exclusive)
+		fuse_lowlevel_notify_inval_inode(ov->session, node_id, 0, 0);
+}
+
 void overlay_note_idle(struct overlay *ov)
 {
 	if (atomic_load(&ov->shared.header->state) == OVERLAY_CONVERGED)

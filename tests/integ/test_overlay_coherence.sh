@@ -11,7 +11,7 @@
 . "$(dirname "$0")/lib.sh"
 need_root
 need_fuse
-need_tools mkfs.ext4 losetup findmnt
+need_tools mkfs.ext4 losetup findmnt setfattr python3
 own_mounts "$0" "$@"
 start_test
 
@@ -116,6 +116,59 @@ before=$(asked)
 stat -c '%s %y' "$target/dir/written" >/dev/null
 check 'but while it is open for writing, or may be mapped' [ "$before" != "$(asked)" ]
 exec 5>&-
+# An access time that is later than the other times lets a listing be kept.
+mkdir "$target/from" "$target/to" "$target/from/moved"
+touch "$target/from/moved/"{1..200}
+sleep 0.02
+list() { ls -f -a "$target/$1" >"$scratch/list"; }
+listed() { asked | tr ' ' '\n' | awk -F : '/^READDIR/ { n += $2 } END { print n + 0 }'; }
+list from/moved
+list from/moved
+before=$(listed)
+list from/moved
+check_same 'a directory that was listed is not listed again' "$before" "$(listed)"
+check_same 'nor is any of it lost' 202 "$(wc -l <"$scratch/list")"
+rm "$target/from/moved/7"
+touch "$target/from/moved/new"
+list from/moved
+# shellcheck disable=SC2012 # the order is what is compared away
+check_same 'what comes and goes is seen' "$(ls -f -a "$lower/from/moved" | sort)" "$(sort "$scratch/list")"
+list from/moved
+mv "$target/from/moved" "$target/to/moved"
+# shellcheck disable=SC2012 # find looks it up again
+check_same 'a moved directory is below its new parent' "$(stat -c %i "$lower/to")" \
+	"$(ls -f -a -i "$target/to/moved" | awk '$2 == ".." { print $1 }')"
+check_access() {
+	local was
+
+	list to/moved
+	list to/moved
+	sleep 0.02
+	"$@"
+	sleep 0.02
+	was=$(stat -c %x "$lower/to/moved")
+	list to/moved
+	[ "$was" != "$(stat -c %x "$lower/to/moved")" ]
+}
+check 'the access time is that of the first listing after a change of mode' check_access chmod g-w "$target/to/moved"
+check 'or of an attribute' check_access setfattr -n user.a -v b "$target/to/moved"
+check 'or of the time itself' check_access touch -a -d 2001-01-01 "$target/to/moved"
+check 'and is not changed by the one after it' fails check_access true
+check 'so it is for who has it open all the time' python3 -c '
+import os, sys, time
+fd = os.open(sys.argv[1], os.O_RDONLY)
+def lists():
+    time.sleep(0.02)
+    before = os.stat(sys.argv[2]).st_atime_ns
+    os.listdir(fd)
+    return os.stat(sys.argv[2]).st_atime_ns != before
+lists(), lists()
+kept = lists()
+os.chmod(sys.argv[1], 0o2751)
+seen = lists()
+os.setxattr(sys.argv[1], "user.a", b"c")
+sys.exit(kept or not seen or not lists() or lists())
+' "$target/to/moved" "$lower/to/moved"
 keeper main wait state=converged resume
 check_same 'converging changes nothing that is seen' "1000:$gid:664" "$(attributes "$target/other")"
 check_same 'and the times as they are' "$(stat -c '%y %z' "$lower/other")" "$(stat -c '%y %z' "$target/other")"

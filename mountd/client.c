@@ -2,10 +2,12 @@
 #include "mountd/client.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "fs/base/cleanup.h"
 #include "fs/base/clock.h"
@@ -32,12 +34,37 @@ static bool is_broken(int error)
 	return error == 0 || error == -ECONNRESET || error == -EPIPE;
 }
 
+/* Whether the answers to it end only when nobody wants them any more. */
+static bool is_endless(const json_t *request)
+{
+	return json_is_true(json_object_get(request, "watch")) ||
+	       json_is_true(json_object_get(request, "follow"));
+}
+
+/*
+ * Until something is there to be received. Who shows what changes ends with its reader, and not at the next change:
+ * until then it would start a daemon again that somebody has stopped.
+ */
+static int await_frame(int fd)
+{
+	struct pollfd fds[] = { { .fd = fd, .events = POLLIN }, { .fd = STDOUT_FILENO } };
+
+	while (poll(fds, ARRAY_SIZE(fds), -1) < 0) {
+		if (errno != EINTR)
+			return -errno;
+	}
+	return fds[1].revents & (POLLERR | POLLHUP) ? -ECANCELED : 0;
+}
+
 /* The replies to a request that was sent. 0: the end came before the last; else 1 or an error. */
-static int receive(int fd, client_frame_fn on_frame, void *arg, json_t **ret_frame)
+static int receive(int fd, bool endless, client_frame_fn on_frame, void *arg, json_t **ret_frame)
 {
 	for (;;) {
 		json_t *frame = NULL;
-		int r = proto_receive(fd, &frame);
+		int r = endless ? await_frame(fd) : 0;
+
+		if (r == 0)
+			r = proto_receive(fd, &frame);
 
 		if (r <= 0)
 			return r;
@@ -75,7 +102,7 @@ int client_call(const char *root, json_t *request, client_frame_fn on_frame, voi
 		}
 		/* Who is sent away before all is sent has been told why. */
 		if (r == 0 || r == -EPIPE)
-			r = receive(fd, on_frame, arg, ret_reply);
+			r = receive(fd, is_endless(request), on_frame, arg, ret_reply);
 		if (r > 0)
 			return 0;
 		if (!is_broken(r))
@@ -100,7 +127,7 @@ int client_ask_running(const char *root, json_t *request, json_t **ret_reply)
 		json_object_set_new(request, "version", json_integer(PROTO_VERSION));
 	r = request ? proto_send_within(fd, request, ASK_LIMIT_S * 1000) : -ENOMEM;
 	if (r == 0)
-		r = receive(fd, NULL, NULL, ret_reply);
+		r = receive(fd, false, NULL, NULL, ret_reply);
 	return r > 0 ? 0 : r == 0 ? -ECONNRESET : r;
 }
 

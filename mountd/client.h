@@ -22,7 +22,8 @@ typedef bool (*client_frame_fn)(void *arg, json_t *result);
  * @ret_reply: the last reply (PROTOCOL.md), the caller's reference
  *
  * Every request can be repeated (PROTOCOL.md): a daemon that ends meanwhile is started again.
- * Returns 0, or -errno with one line in @ret_error: nothing is known of what was done.
+ * Returns 0, -ECANCELED (answers that have no end, and nobody reads standard output any more), or -errno with one
+ * line in @ret_error: nothing is known of what was done.
  */
 int client_call(const char *root, json_t *request, client_frame_fn on_frame, void *arg,
 		json_t **ret_reply, char *ret_error, size_t size);

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "mountd/ctl_call.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -63,6 +65,9 @@ int ctl_call(const struct ctl *ctl, const char *subject, json_t *request, client
 		json_object_set_new(request, "dryRun", json_true());
 	r = client_call(ctl->root, request, on_frame, arg, &reply, why, sizeof(why));
 	json_decref(request);
+	/* As if it had written. */
+	if (r == -ECANCELED)
+		raise(SIGPIPE);
 	if (r < 0)
 		return ctl_fail(ctl, EXIT_FAILED, subject, "%s", why);
 	return finish(ctl, subject, reply, ret_result);

@@ -37,6 +37,15 @@ check_fails 'in a session of its own' same "$(ps -o sid= -p $$)" "$(ps -o sid= -
 check_same 'with no terminal and no stray descriptor' /dev/null "$(readlink "/proc/$first/fd/0")"
 check_same 'state directories are 0700' '700 700' \
 	"$(stat -c %a "$FSGROUPFS_ROOT/var/lib/fsgroupfs" "$FSGROUPFS_ROOT/run/fsgroupfs" | paste -sd ' ')"
+
+# Who shows events for ever has a reader no more.
+mkfifo "$scratch/pipe"
+timeout 20 "$BIN/fsgroupctl" events --follow >"$scratch/pipe" &
+shows=$!
+exec 5<"$scratch/pipe" 5<&-
+status=0
+wait "$shows" || status=$?
+check_same 'events --follow ends with its reader' 141 "$status"
 check_same 'the store is 0600' 600 "$(stat -c %a "$FSGROUPFS_ROOT/var/lib/fsgroupfs/store.db")"
 check_fails 'an ordinary user is refused' as 1000 1000 '' "$BIN/fsgroupctl" --root "$FSGROUPFS_ROOT" list
 kill_daemon KILL

@@ -78,7 +78,7 @@ CTL_SRC := $(wildcard mountd/ctl_*.c)
 FLEX_SRC := $(wildcard mountd/flex_*.c)
 MOUNT8_SRC := $(wildcard mountd/mount8_*.c)
 # What every client of the daemon has.
-CLIENT_SRC := $(wildcard mountd/client.c mountd/ctl_start.c mountd/proto*.c mountd/path*.c)
+CLIENT_SRC := $(wildcard mountd/client.c mountd/client_place.c mountd/ctl_start.c mountd/proto*.c mountd/path*.c)
 # What those have in which people name the arguments of a mount.
 WORDS_SRC := $(wildcard mountd/client_words.c)
 MAIN_SRC := $(wildcard fs/main.c mountd/main.c mountd/ctl_main.c mountd/flex_main.c mountd/mount8_main.c)
@@ -95,7 +95,7 @@ objects = $(patsubst %.c,$(OBJ)/%.o,$(1))
 
 fsgroupfs_SRC := $(FS_SRC) $(OWNERSHIP_SRC) $(BASE_SRC)
 fsgroupfs_PKG := fuse3 libseccomp libcap-ng
-fsgroup-mountd_SRC := $(filter-out $(CTL_SRC) $(FLEX_SRC) $(MOUNT8_SRC) $(WORDS_SRC) mountd/client.c,$(MOUNTD_SRC)) $(PLUGINS_SRC) $(STORE_SRC) $(OWNERSHIP_SRC) $(BASE_SRC)
+fsgroup-mountd_SRC := $(filter-out $(CTL_SRC) $(FLEX_SRC) $(MOUNT8_SRC) $(WORDS_SRC) mountd/client.c mountd/client_place.c,$(MOUNTD_SRC)) $(PLUGINS_SRC) $(STORE_SRC) $(OWNERSHIP_SRC) $(BASE_SRC)
 fsgroup-mountd_PKG := mount blkid sqlite3 jansson libmd
 fsgroupctl_SRC := $(sort $(CTL_SRC) $(CLIENT_SRC) $(WORDS_SRC)) mountd/object_file.c mountd/rules.c mountd/spec.c $(BASE_SRC)
 fsgroupctl_PKG := jansson

@@ -11,6 +11,7 @@
 
 #include "fs/base/cleanup.h"
 #include "fs/base/clock.h"
+#include "mountd/client_place.h"
 #include "mountd/ctl_start.h"
 #include "mountd/proto.h"
 
@@ -81,8 +82,19 @@ static int receive(int fd, bool endless, client_frame_fn on_frame, void *arg, js
 	}
 }
 
-int client_call(const char *root, json_t *request, client_frame_fn on_frame, void *arg,
-		json_t **ret_reply, char *ret_error, size_t size)
+/* The path that the daemon is to find as the client does, or NULL. */
+static const char *place_of(const json_t *request)
+{
+	bool by_hand = json_is_true(json_object_get(request, "byHand"));
+	const char *path =
+		json_string_value(json_object_get(request, by_hand ? "volume" : "target"));
+
+	return path && path[0] == '/' ? path : NULL;
+}
+
+static int call(const char *root, const struct client_place *place, json_t *request,
+		client_frame_fn on_frame, void *arg, json_t **ret_reply, char *ret_error,
+		size_t size)
 {
 	int r = -ENOMEM;
 
@@ -94,7 +106,8 @@ int client_call(const char *root, json_t *request, client_frame_fn on_frame, voi
 		if (r < 0)
 			return r;
 		json_object_set_new(request, "version", json_integer(PROTO_VERSION));
-		r = proto_send(fd, request);
+		r = place->is_known ? proto_send_with(fd, request, place->fds) :
+				      proto_send(fd, request);
 		if (r == -EMSGSIZE) {
 			snprintf(ret_error, size, "the request is larger than %u MiB",
 				 PROTO_FRAME_MAX >> 20);
@@ -112,6 +125,29 @@ int client_call(const char *root, json_t *request, client_frame_fn on_frame, voi
 	snprintf(ret_error, size, "the daemon's answer: %s",
 		 r == 0 ? "the connection ended" : strerror(-r));
 	return r == 0 ? -ECONNRESET : r;
+}
+
+int client_call_in(const char *root, const char *space, json_t *request, client_frame_fn on_frame,
+		   void *arg, json_t **ret_reply, char *ret_error, size_t size)
+{
+	struct client_place place = { 0 };
+	const char *path = place_of(request);
+	int r = path ? client_place_open(path, space, &place) : 0;
+
+	if (r < 0) {
+		snprintf(ret_error, size, "the mount namespace %.200s: %s", space ? space : "",
+			 strerror(-r));
+		return r;
+	}
+	r = call(root, &place, request, on_frame, arg, ret_reply, ret_error, size);
+	client_place_close(&place);
+	return r;
+}
+
+int client_call(const char *root, json_t *request, client_frame_fn on_frame, void *arg,
+		json_t **ret_reply, char *ret_error, size_t size)
+{
+	return client_call_in(root, NULL, request, on_frame, arg, ret_reply, ret_error, size);
 }
 
 int client_ask_running(const char *root, json_t *request, json_t **ret_reply)

@@ -29,6 +29,13 @@ int client_call(const char *root, json_t *request, client_frame_fn on_frame, voi
 		json_t **ret_reply, char *ret_error, size_t size);
 
 /*
+ * client_call_in: the same for a client that speaks of the mount namespace @space (client_place.h); NULL: our own, as
+ * client_call(). With a mount, and with a umount by hand, the daemon learns which place is meant.
+ */
+int client_call_in(const char *root, const char *space, json_t *request, client_frame_fn on_frame,
+		   void *arg, json_t **ret_reply, char *ret_error, size_t size);
+
+/*
  * client_ask_running: the same of a daemon that runs, with one reply. None is started, and it is given two seconds.
  * Returns 0, -ENOENT or -ECONNREFUSED (none runs), -EAGAIN (it took longer), or -errno.
  */

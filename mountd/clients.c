@@ -212,8 +212,7 @@ static void *client_main(void *arg)
 	struct clients *c = client->clients;
 	bool more;
 
-	more = request_serve(c->m, FRONT_CTL, client->peer.kind, client->fd, client->frame.text,
-			     client->frame.have);
+	more = request_serve(c->m, FRONT_CTL, client->peer.kind, client->fd, &client->frame);
 	frame_reset(&client->frame);
 	pthread_mutex_lock(&c->lock);
 	c->running[client->peer.kind]--;
@@ -467,6 +466,7 @@ void clients_add(struct clients *c, int fd)
 		return;
 	}
 	*client = (struct client){ .clients = c, .peer = peer, .fd = fd };
+	client->frame.takes_fds = peer.kind == PEER_ROOT;
 	if (enter(c, client) < 0) {
 		free(client);
 		refuse(fd, "too many connections");

@@ -10,6 +10,7 @@
  * One thread at a time.
  */
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +22,9 @@ struct frame {
 	uint32_t len; /* announced; 0: not known yet */
 	char *text;   /* have bytes, room for room */
 	size_t have, room;
+	bool takes_fds; /* set by the caller; else descriptors that are sent are closed by the kernel */
+	bool has_fds; /* fds[] are open */
+	int fds[PROTO_FDS];
 };
 
 /*
@@ -37,7 +41,7 @@ int frame_receive_header(struct frame *frame, int fd);
  */
 int frame_receive_body(struct frame *frame, int fd, size_t most);
 
-/* frame_reset: empty again, for the next one. Also of a frame that is all zero. */
+/* frame_reset: empty again, for the next one, its descriptors closed. Also of a frame that is all zero. */
 void frame_reset(struct frame *frame);
 
 #endif

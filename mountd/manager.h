@@ -102,6 +102,7 @@ struct mount_request {
 	const char *staged; /* the id of a staged device, in place of the line above */
 	gid_t fs_group;
 	const char *policy, *ownership, *conflict, *coherence, *volume_id;
+	const int *place;	   /* the target as its caller sees it (caller_place.h), or NULL */
 	const char *mount_options; /* of mount(8): those of a mount (mount_flags.h) */
 	json_t *excludes;	   /* array of strings, or NULL */
 	json_t *objects; /* what the call brought (plugins/objects.h), unchecked, or NULL; payload */
@@ -131,10 +132,10 @@ enum proto_exit manager_unmount_all(struct manager *m, bool lazy,
 
 /*
  * manager_unmount_by_hand: as umount(8) means it: nothing that a user has written is deleted (vanished.c). Where
- * @volume is mounted as no volume, the answer is a success without a result, and nothing was done.
+ * @volume is mounted as no volume, or is another place to the caller (@place; NULL: not said), the answer is a success without a result, and nothing was done.
  */
-enum proto_exit manager_unmount_by_hand(struct manager *m, const char *volume, bool lazy,
-					struct answer *answer);
+enum proto_exit manager_unmount_by_hand(struct manager *m, const char *volume, const int *place,
+					bool lazy, struct answer *answer);
 
 /* A device to be staged; texts are borrowed; NULL: not said. */
 struct stage_request {

@@ -264,9 +264,12 @@ int teardown_told(struct manager *m, struct volume_record *vol, bool lazy, enum 
 enum proto_exit mount_recorded(struct manager *m, struct volume_record *vol, bool trusted,
 			       struct answer *answer);
 
-/* unmount_known: of a volume whose key is locked, as manager_unmount() does it. */
-enum proto_exit unmount_known(struct manager *m, struct volume_record *vol, bool lazy,
-			      struct answer *answer);
+/*
+ * unmount_target: takes off the target what is ours, and nothing else; vol->mount_id is 0 then. @o: its overlay, or
+ * NULL. Returns as teardown().
+ */
+int unmount_target(struct manager *m, struct volume_record *vol, struct overlay *o, bool lazy,
+		   char *ret_error);
 
 /*
  * unmount_unknown: the answer for what is not on record: a success, for it is unmounted already; but what others

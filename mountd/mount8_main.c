@@ -266,7 +266,7 @@ static int ask(struct call *c, json_t *request)
 	json_t *reply = NULL;
 	int exit;
 
-	if (client_call(c->root, request, NULL, NULL, &reply, why, sizeof(why)) < 0)
+	if (client_call_in(c->root, c->space, request, NULL, NULL, &reply, why, sizeof(why)) < 0)
 		return complain(c, MOUNT8_SYSTEM, "%s", why);
 	exit = finish(c, reply);
 	json_decref(reply);

@@ -12,6 +12,7 @@
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
 #include "mountd/client.h"
+#include "mountd/client_place.h"
 #include "mountd/path.h"
 #include "mountd/proto.h"
 
@@ -62,7 +63,8 @@ static json_t *ask(const struct call *c, json_t *request, char *ret_error, size_
 	snprintf(ret_error, size, "no memory");
 	if (path_absolute(c->dir, &absolute) == 0 && request &&
 	    json_object_set_new(request, "volume", json_string(absolute)) == 0)
-		(void)client_call(c->root, request, NULL, NULL, &reply, ret_error, size);
+		(void)client_call_in(c->root, c->space, request, NULL, NULL, &reply, ret_error,
+				     size);
 	json_decref(request);
 	return reply;
 }
@@ -94,9 +96,11 @@ static int unmount_plainly(const struct call *c)
 {
 	int flags = UMOUNT_NOFOLLOW | (c->lazy ? MNT_DETACH : 0) | (c->force ? MNT_FORCE : 0);
 
-	if (umount2(c->dir, flags) == 0)
-		return 0;
-	return -errno;
+	int r = c->space ? client_place_enter(c->space) : 0;
+
+	if (r < 0)
+		return r;
+	return umount2(c->dir, flags) < 0 ? -errno : 0;
 }
 
 /* What umount -r is for: nobody writes to it any more. */

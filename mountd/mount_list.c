@@ -18,12 +18,18 @@
 #define SYS_listmount 458
 #endif
 #define ROOT_OF_NAMESPACE UINT64_MAX
-enum { WANT_MNT_POINT = 0x10, WANT_FS_TYPE = 0x20 };
+enum { WANT_MOUNT = 0x2, WANT_MNT_POINT = 0x10, WANT_FS_TYPE = 0x20 };
 enum { PART = 256, STAT_BYTES = 16384 };
 
 struct request {
 	uint32_t size, spare;
 	uint64_t mount_id, param;
+};
+
+/* The same with a namespace (6.11). */
+struct space_request {
+	struct request request;
+	uint64_t space_id;
 };
 
 /* The beginning of struct statmount; its texts begin at STRINGS. */
@@ -35,7 +41,7 @@ struct reply {
 	uint32_t flags, fs_type;
 	uint64_t ids[2];
 	uint32_t old_ids[2];
-	uint64_t attributes[5];
+	uint64_t attributes, propagation, peer_group, master, from;
 	uint32_t root, mount_point;
 };
 enum { STRINGS = 512 };
@@ -189,4 +195,23 @@ bool mount_is_present(uint64_t id)
 	int n = mount_list_ids(&ids);
 
 	return n < 0 || mount_list_has(ids, (size_t)n, id);
+}
+
+int mount_peers_get(uint64_t space_id, uint64_t id, struct mount_peers *ret_peers)
+{
+	const struct space_request request = {
+		.request = { .size = sizeof(request), .mount_id = id, .param = WANT_MOUNT },
+		.space_id = space_id,
+	};
+	AUTO_FREE char *buffer = aligned_alloc(sizeof(uint64_t), STAT_BYTES);
+	const struct reply *reply = (const struct reply *)buffer;
+
+	if (!buffer)
+		return -ENOMEM;
+	if (syscall(SYS_statmount, &request, buffer, STAT_BYTES, 0) < 0)
+		return -errno;
+	if (!(reply->mask & WANT_MOUNT))
+		return -ENOSYS;
+	*ret_peers = (struct mount_peers){ reply->peer_group, reply->master };
+	return 0;
 }

@@ -33,6 +33,17 @@ bool mount_list_has(const uint64_t *ids, size_t count, uint64_t id);
 /* mount_is_present: whether the mount is anywhere in the namespace; true where that cannot be told. */
 bool mount_is_present(uint64_t id);
 
+/* With whom a mount exchanges what is mounted on it: mountinfo's shared:N and master:N; 0: with nobody. */
+struct mount_peers {
+	uint64_t group, master;
+};
+
+/*
+ * mount_peers_get: of the mount with this unique id in the mount namespace @space_id (nsfs; 0: ours).
+ * -ENOENT: it is not there. -ENOSYS, -EINVAL: the kernel cannot be asked that (6.11). -EPERM: of another user.
+ */
+int mount_peers_get(uint64_t space_id, uint64_t id, struct mount_peers *ret_peers);
+
 /* mount_list_add: for mount.c: one more at the end of *io_list, which has @count. -ENOMEM. */
 int mount_list_add(struct mount_entry **io_list, size_t count, uint64_t id, const char *point,
 		   const char *type);

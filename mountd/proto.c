@@ -126,10 +126,36 @@ static int send_all(int fd, const void *buf, size_t len, int flags, uint64_t dea
 	return 0;
 }
 
-static int send_until(int fd, const json_t *object, uint64_t deadline_ms)
+/* What can be sent in one message with descriptors. Blocks. */
+static ssize_t send_with(int fd, const void *buf, size_t len, const int fds[PROTO_FDS])
+{
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(PROTO_FDS * sizeof(int))];
+	} control = { .bytes = { 0 } };
+	struct iovec part = { .iov_base = (void *)buf, .iov_len = len };
+	struct msghdr message = { .msg_iov = &part,
+				  .msg_iovlen = 1,
+				  .msg_control = control.bytes,
+				  .msg_controllen = sizeof(control.bytes) };
+	struct cmsghdr *head = CMSG_FIRSTHDR(&message);
+	ssize_t n;
+
+	head->cmsg_level = SOL_SOCKET;
+	head->cmsg_type = SCM_RIGHTS;
+	head->cmsg_len = CMSG_LEN(PROTO_FDS * sizeof(int));
+	memcpy(CMSG_DATA(head), fds, PROTO_FDS * sizeof(int));
+	do {
+		n = sendmsg(fd, &message, MSG_NOSIGNAL | MSG_MORE);
+	} while (n < 0 && errno == EINTR);
+	return n < 0 ? -errno : n;
+}
+
+static int send_until(int fd, const json_t *object, const int *fds, uint64_t deadline_ms)
 {
 	unsigned char header[PROTO_HEADER_BYTES];
 	AUTO_FREE char *text = json_dumps(object, JSON_COMPACT);
+	ssize_t begun = 0;
 	size_t len;
 	int r;
 
@@ -140,7 +166,11 @@ static int send_until(int fd, const json_t *object, uint64_t deadline_ms)
 		r = -EMSGSIZE;
 	} else {
 		proto_header_encode((uint32_t)len, header);
-		r = send_all(fd, header, sizeof(header), MSG_MORE, deadline_ms);
+		if (fds)
+			begun = send_with(fd, header, sizeof(header), fds);
+		r = begun < 0 ? (int)begun :
+				send_all(fd, header + begun, sizeof(header) - (size_t)begun,
+					 MSG_MORE, deadline_ms);
 		if (r == 0)
 			r = send_all(fd, text, len, 0, deadline_ms);
 	}
@@ -150,12 +180,17 @@ static int send_until(int fd, const json_t *object, uint64_t deadline_ms)
 
 int proto_send(int fd, const json_t *object)
 {
-	return send_until(fd, object, UINT64_MAX);
+	return send_until(fd, object, NULL, UINT64_MAX);
 }
 
 int proto_send_within(int fd, const json_t *object, uint64_t timeout_ms)
 {
-	return send_until(fd, object, clock_now_ms() + timeout_ms);
+	return send_until(fd, object, NULL, clock_now_ms() + timeout_ms);
+}
+
+int proto_send_with(int fd, const json_t *object, const int fds[PROTO_FDS])
+{
+	return send_until(fd, object, fds, UINT64_MAX);
 }
 
 int proto_keep_secret(void)

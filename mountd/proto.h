@@ -44,6 +44,12 @@ int proto_parse(const char *text, size_t len, json_t **ret_object);
  */
 int proto_receive(int fd, json_t **ret_object);
 
+/* The descriptors that a request may bring: both, in this order, with the first byte of its frame, or none. */
+enum { PROTO_FD_PARENT, PROTO_FD_SPACE, PROTO_FDS };
+
+/* proto_send_with: proto_send() with descriptors; NULL: without. They stay the caller's. */
+int proto_send_with(int fd, const json_t *object, const int fds[PROTO_FDS]);
+
 /* proto_send: one frame, blocking. -EMSGSIZE, -ENOMEM, or send()'s error. */
 int proto_send(int fd, const json_t *object);
 

@@ -26,7 +26,8 @@ struct request {
 	enum front_end front;
 	enum peer_kind peer;
 	int fd;
-	json_t *args; /* from the client, unchecked; without "command" and "version" */
+	const int *place; /* PROTO_FDS descriptors from the client, or NULL; borrowed */
+	json_t *args;	  /* from the client, unchecked; without "command" and "version" */
 	const char *const
 		*shown; /* what a peer that is not root may see of the result; NULL: all */
 	struct answer answer;
@@ -158,6 +159,7 @@ static enum proto_exit handle_mount(struct request *q)
 				   (long long)gid);
 	if (gid >= 0)
 		mount.fs_group = (gid_t)gid;
+	mount.place = q->place;
 	mount.keep_private = keep_private;
 	mount.read_only = read_only;
 	mount.handoff = handoff;
@@ -194,7 +196,7 @@ static enum proto_exit handle_unmount(struct request *q)
 	if (!volume == !all || (all && by_hand))
 		return answer_fail(&q->answer, EXIT_USAGE, "either a volume or all");
 	if (by_hand)
-		return manager_unmount_by_hand(q->m, volume, lazy, &q->answer);
+		return manager_unmount_by_hand(q->m, volume, q->place, lazy, &q->answer);
 	if (all)
 		return manager_unmount_all(q->m, lazy, send_row, q, &q->answer);
 	let_hear(q, progress);
@@ -650,7 +652,7 @@ static bool serve_object(struct request *q)
 }
 
 bool request_serve(struct manager *m, enum front_end front, enum peer_kind peer, int fd,
-		   const char *text, size_t len)
+		   const struct frame *frame)
 {
 	struct request q = { .m = m, .front = front, .peer = peer, .fd = fd };
 	bool more = false;
@@ -660,7 +662,8 @@ bool request_serve(struct manager *m, enum front_end front, enum peer_kind peer,
 	/* Who has only asked to look, and may have stood in a queue, does not want it any more. */
 	if (peer != PEER_ROOT && connection_has(&q, POLLHUP))
 		return false;
-	if (proto_parse(text, len, &q.args) < 0) {
+	q.place = frame->has_fds ? frame->fds : NULL;
+	if (proto_parse(frame->text, frame->have, &q.args) < 0) {
 		log_line(peer == PEER_ROOT ? LOG_WARNING : LOG_DEBUG, "request",
 			 "no JSON object: the connection ends");
 		answer_fail(&q.answer, EXIT_USAGE, "the request is not one JSON object");

@@ -13,6 +13,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 
+#include "mountd/frame.h"
 #include "mountd/manager.h"
 #include "mountd/peer.h"
 
@@ -20,12 +21,12 @@
  * request_serve: answers one request. Blocks until it is answered, or the peer has not read the answer for
  * too long.
  * @fd:   connected; stays the caller's
- * @text: @len bytes from the peer, unchecked
+ * @frame: complete, from the peer, unchecked; its descriptors stay the frame's
  * Returns whether the connection may go on: not after what is no request, is unknown or not permitted, and
  * not when the manager stops.
  */
 bool request_serve(struct manager *m, enum front_end front, enum peer_kind peer, int fd,
-		   const char *text, size_t len);
+		   const struct frame *frame);
 
 /* request_refuse: an answer without a request, without waiting for the peer to read it. */
 void request_refuse(int fd, enum proto_exit exit, const char *format, va_list args)

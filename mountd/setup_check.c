@@ -9,6 +9,7 @@
 #include "fs/base/gid_map.h"
 #include "mountd/host.h"
 #include "mountd/object_file.h"
+#include "mountd/caller_place.h"
 #include "mountd/object_list.h"
 
 static bool is_one_of(const char *text, const char *a, const char *b, const char *c)
@@ -333,6 +334,8 @@ enum proto_exit mounting_check(struct mounting *x)
 	if (r < 0)
 		return answer_fail(x->answer, EXIT_FAILED, "%s", why);
 	r = target_open(q->target, &x->target, why);
+	if (r == 0 && q->place)
+		r = caller_place_check(x->target, q->place, why);
 	if (r < 0)
 		return answer_fail(x->answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));
 	if (fill_record(x) < 0)

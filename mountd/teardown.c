@@ -89,9 +89,8 @@ static int detach(struct manager *m, const struct volume_record *vol, const stru
 	return 0;
 }
 
-/* Takes off the target what is ours, and nothing else. */
-static int unmount_target(struct manager *m, struct volume_record *vol, struct overlay *o,
-			  bool lazy, char *ret_error)
+int unmount_target(struct manager *m, struct volume_record *vol, struct overlay *o, bool lazy,
+		   char *ret_error)
 {
 	AUTO(target) *target = NULL;
 	char why[TARGET_ERROR_MAX];
@@ -335,8 +334,8 @@ enum proto_exit unmount_unknown(const char *volume, struct answer *answer)
 			   "%.500s is mounted there, and is not ours: left untouched", why);
 }
 
-enum proto_exit unmount_known(struct manager *m, struct volume_record *vol, bool lazy,
-			      struct answer *answer)
+static enum proto_exit unmount_known(struct manager *m, struct volume_record *vol, bool lazy,
+				     struct answer *answer)
 {
 	enum volume_state before = vol->state;
 	char why[ANSWER_TEXT_MAX];

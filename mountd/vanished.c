@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "fs/base/log.h"
+#include "mountd/caller_place.h"
 #include "mountd/finding.h"
 #include "mountd/mount_list.h"
 
@@ -108,56 +109,40 @@ void vanished_look(struct manager *m)
 
 /* ---- umount(8), which asks us first ---- */
 
-/* Nothing on record says that it is torn down before it is: after a crash it has vanished, and its data is kept. */
-static enum proto_exit unmount_kept(struct manager *m, struct volume_record *vol, bool lazy,
-				    const char *kept, struct answer *answer)
+static bool is_elsewhere(const char *volume, const int *place)
 {
-	AUTO(overlay) *o = overlay_find(m->overlays, vol->id);
-	char why[ANSWER_TEXT_MAX];
-	int r;
+	AUTO(target) *target = NULL;
+	char why[TARGET_ERROR_MAX];
 
-	if (o)
-		overlay_mute(o, vol->id, true);
-	r = teardown(m, vol, lazy, KEEP_DATA, why);
-	if (r < 0)
-		answer_fail(answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));
-	else
-		r = store_volume_set_state(m->store, vol->id, VOLUME_ABSENT, kept, 0);
-	if (r < 0 && answer->exit == EXIT_OK)
-		answer_fail(answer, EXIT_FAILED, "%s", store_why(r, why, sizeof(why)));
-	if (r == 0)
-		event(m, vol->id, "absent", "%s: %s", vol->target, kept);
-	else if (o)
-		overlay_mute(o, vol->id, false);
-	manager_changed(m);
-	return answer->exit;
+	return place && target_open(volume, &target, why) == 0 &&
+	       caller_place_check(target, place, why) < 0;
 }
 
-enum proto_exit manager_unmount_by_hand(struct manager *m, const char *volume, bool lazy,
-					struct answer *answer)
+enum proto_exit manager_unmount_by_hand(struct manager *m, const char *volume, const int *place,
+					bool lazy, struct answer *answer)
 {
 	AUTO(volume_record) *vol = NULL;
-	const char *kept;
 	char why[ANSWER_TEXT_MAX];
-	int r = volume_find_locked(m, volume, &vol);
+	int r = is_elsewhere(volume, place) ? -ENOENT : volume_find_locked(m, volume, &vol);
 
 	if (r == -ENOENT)
 		return EXIT_OK;
 	if (r < 0)
 		return answer_fail(answer, EXIT_FAILED, "%s", store_why(r, why, sizeof(why)));
-	kept = why_kept(vol);
 	/* What is there instead of a volume that is not is somebody else's. */
-	if (!vol->target || !volume_state_is_live(vol->state)) {
-		key_unlock(m, vol->id);
-		return EXIT_OK;
+	if (vol->target && volume_state_is_live(vol->state)) {
+		AUTO(overlay) *o = overlay_find(m->overlays, vol->id);
+
+		/* After a crash between the two it has vanished. */
+		r = unmount_target(m, vol, o, lazy, why);
+		if (r == 0)
+			r = vanished_tear_down(m, vol, why);
+		if (r < 0)
+			answer_fail(answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));
+		else
+			answer->result = json_pack("{s:s, s:s, s:n}", "volume", vol->id, "target",
+						   vol->target, "error");
 	}
-	if (kept)
-		unmount_kept(m, vol, lazy, kept, answer);
-	else
-		unmount_known(m, vol, lazy, answer);
 	key_unlock(m, vol->id);
-	if (answer->exit == EXIT_OK)
-		answer->result = json_pack("{s:s, s:s, s:n}", "volume", vol->id, "target",
-					   vol->target, "error");
 	return answer->exit;
 }

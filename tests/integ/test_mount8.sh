@@ -158,6 +158,45 @@ printf '[mount]\nplugins = emptyDir\n' >"$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.co
 check 'rules: what [mount] does not allow' says 32 'plugin local is not allowed' mount -t fsgroupfs -o gid=7 "$data" "$pod"
 rm "$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.conf"
 
+# ---- other mount namespaces, other roots ----
+
+# elsewhere COMMAND...: in a mount namespace of its own, with the propagation $spread.
+spread=private
+elsewhere() { unshare -m --propagation "$spread" "$@"; }
+check 'place: a daemon' ctl list
+files_of_daemon() { find "/proc/$(daemon_pid)/fd" -mindepth 1 | wc -l; }
+files=$(files_of_daemon)
+other='in another mount namespace'
+check 'place: fsgroupctl' says 1 "$other" elsewhere "$BIN/fsgroupctl" mount --plugin local --source "$data" --target "$pod"
+check 'place: mount(8)' says 32 "$other" elsewhere mount -t fsgroupfs "$data" "$pod"
+elsewhere "$BIN/fsgroup-flexvolume" mount "$pod" '{"plugin": "emptyDir"}' >"$scratch/answer" || true
+check 'place: kubelet'\''s driver' grep -q "$other" "$scratch/answer"
+check_same 'place: nothing was mounted' '[]' "$(ctl list --json | jq -c .)"
+check 'place: the daemon has no more files open' [ "$(files_of_daemon)" -le "$files" ]
+check 'place: mount(8) with -N' elsewhere mount -N "/proc/$$/ns/mnt" -t fsgroupfs -o "gid=$GROUP,handoff=no" "$data" "$pod"
+check_same 'place: is here' "$GROUP" "$(stat -c %g "$pod/d0")"
+# shellcheck disable=SC2016
+check 'place: a copy elsewhere is unmounted there' \
+	elsewhere sh -c '"$1" "$2" && ! mountpoint -q "$2"' _ "$scratch/helpers/umount.fuse.fsgroupfs" "$pod"
+check 'place: and is here still' mountpoint -q "$pod"
+check 'place: -N of the helper of umount(8)' elsewhere "$scratch/helpers/umount.fuse.fsgroupfs" "$pod" -N "$$"
+check_same 'place: is gone here' '[]' "$(ctl list --json | jq -c .)"
+check 'place: -N that is none' says 2 'the mount namespace /dev/null' "$BIN/mount.fsgroupfs" "$data" "$pod" -N /dev/null
+mount --bind "$two" "$two"
+mount --make-shared "$two"
+mkdir "$two/in"
+spread=slave
+# shellcheck disable=SC2016
+check 'place: where mounts of here appear it is another matter' elsewhere sh -c \
+	'"$1" mount --plugin local --source "$2" --target "$3" && mountpoint -q "$3"' _ "$BIN/fsgroupctl" "$scratch/empty" "$two/in"
+check 'place: umount' umount "$two/in" "$two"
+check 'place: is gone' goes "$two/in"
+mkdir "$scratch/jail"
+mount --rbind / "$scratch/jail"
+check 'place: another root' says 1 'has the client another root?' \
+	chroot "$scratch/jail" "$BIN/fsgroupctl" mount --plugin local --source "$data" --target "$pod"
+umount -R "$scratch/jail"
+
 # ---- the helper of umount(8), which may call it or not ----
 
 helper() { "$scratch/helpers/umount.fuse.fsgroupfs" "$@"; }

@@ -27,7 +27,7 @@
 /* Descriptors that are not clients': the store, keepers, what set-ups open. */
 #define OTHER_FILES 256
 
-#define LOOKERS_RUNNING 32
+#define LOOKERS_RUNNING 16
 
 static const struct limits {
 	size_t connections;

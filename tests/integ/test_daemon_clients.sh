@@ -45,7 +45,7 @@ check_same 'the group may come as far as the socket' "0:$LOOKERS:660 0:$LOOKERS:
 	"$(attributes "$run/mountd.sock" "$run" | paste -sd ' ')"
 check_same 'not to what is beside it' 700 "$(stat -c %a "$run/keepers")"
 export TARGET=$scratch/pod ALIAS=$scratch/elsewhere/alias/pod
-check 'all kinds of clients' python3 "$(dirname "$0")/daemon_clients.py" "$run/mountd.sock" "$(daemon_pid)" "$LOOKERS" \
+check 'all kinds of clients' python3 -B "$(dirname "$0")/daemon_clients.py" "$run/mountd.sock" "$(daemon_pid)" "$LOOKERS" \
 	canary-source
 as 4711 100 "$LOOKERS" "$BIN/fsgroupctl" status slow >"$scratch/seen" 2>&1 || true
 check 'fsgroupctl shows the group a volume' grep -q converging "$scratch/seen"

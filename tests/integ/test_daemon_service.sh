@@ -112,6 +112,6 @@ check 'unmount' ctl unmount logged
 mount -t tmpfs -o mode=755 tmpfs /run
 mkdir -p /run/systemd/journal
 
-check 'all that it does' python3 "$(dirname "$0")/daemon_service.py" "$BIN/fsgroup-mountd" "$FSGROUPFS_ROOT" \
+check 'all that it does' python3 -B "$(dirname "$0")/daemon_service.py" "$BIN/fsgroup-mountd" "$FSGROUPFS_ROOT" \
 	"$BIN/fsgroupctl"
 end_volume_test

@@ -29,6 +29,20 @@ void answer_tell(const struct answer *answer, const char *what, uint64_t done, u
 		answer->listener->tell(answer->listener->arg, what, done, total);
 }
 
+enum proto_exit answer_would(struct answer *answer, const char *format, ...)
+{
+	char text[ANSWER_TEXT_MAX];
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	if (!answer->result)
+		answer->result = json_pack("{s:[]}", "would");
+	json_array_append_new(json_object_get(answer->result, "would"), json_string(text));
+	return EXIT_OK;
+}
+
 json_t *answer_json(const struct answer *answer)
 {
 	json_t *frame = json_pack("{s:i}", "exit", (int)answer->exit);

@@ -36,6 +36,13 @@ void answer_tell(const struct answer *answer, const char *what, uint64_t done, u
 enum proto_exit answer_fail(struct answer *answer, enum proto_exit exit, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/*
+ * answer_would: one more line of what a dry run would do: the result is {"would": [texts]}. Without memory a line is
+ * missing. Returns EXIT_OK.
+ */
+enum proto_exit answer_would(struct answer *answer, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
 /* answer_json: the reply's frame; NULL: no memory. */
 json_t *answer_json(const struct answer *answer);
 void answer_fini(struct answer *answer);

@@ -18,6 +18,8 @@
 	"                       directory of such files; \"-\" is standard input\n"                         \
 	"  --pod NS/NAME        which of several Pods among them\n"
 
+#define DRY_RUN                                                                                    \
+	"  --dry-run            checks everything and says what would be done; writes nothing\n"
 #define JSON "  --json               the answer as one JSON value (mountd/SCHEMA.md)\n"
 
 static const struct command_help commands[] = {
@@ -28,7 +30,7 @@ static const struct command_help commands[] = {
 	  "[--policy Always|OnRootMismatch|RootOnly] [--ownership converge|virtual|none]\n"
 	  "[--exclude PATTERN]... [--keep-private] [--read-only] [--converge-rate N]\n"
 	  "[--handoff yes|no|namespaces] [--settle MS] [--conflict refuse|virtual]\n"
-	  "[--coherence exclusive|shared] [--persist] [--volume-id ID] [--json]",
+	  "[--coherence exclusive|shared] [--persist] [--volume-id ID] [--dry-run] [--json]",
 	  "sets a volume up and mounts it; it is usable with its fsGroup at once",
 	  "  --plugin NAME        emptyDir, hostPath, local, secret, configMap, downwardAPI, projected, gitRepo,\n"
 	  "                       persistentVolumeClaim, nfs, flexVolume, gcePersistentDisk ...\n"
@@ -49,24 +51,24 @@ static const struct command_help commands[] = {
 	  "  --coherence C        exclusive: nobody else writes below; shared: looked at again within a second\n"
 	  "  --persist            mounted again after a restart of the machine\n"
 	  "  --volume-id ID       else made from the target\n"
-	  JSON
+	  DRY_RUN JSON
 	  "Repeating a mount with equal arguments is a success, and of a refreshable volume a refresh.\n",
 	  "fsgroupctl mount --plugin local --source /srv/data --target /mnt/data --fsgroup 4242\n"
 	  "fsgroupctl mount --plugin emptyDir --source '{\"medium\": \"Memory\"}' --target /mnt/scratch\n"
 	  "fsgroupctl mount --spec volume.json --objects objects/ --target /mnt/secret --fsgroup 4242\n"
 	  "fsgroupctl mount --plugin local --source /srv/db --target /mnt/db --fsgroup 4242 --exclude 'pgdata/**'" },
 	{ "unmount",
-	  "TARGET|ID [--lazy] [--json] | --all",
+	  "TARGET|ID [--lazy] [--dry-run] [--json] | --all",
 	  "unmounts a volume and tears it down; what is neither mounted nor known is a success",
 	  "  --lazy               also where it is in use: it goes when its last user does\n"
 	  "  --all                every volume of the node; goes on after a failure; exit 1 names each that stayed,\n"
 	  "                       and who holds it. Staged devices stay\n"
-	  JSON,
+	  DRY_RUN JSON,
 	  "fsgroupctl unmount /mnt/data\n"
 	  "fsgroupctl unmount --all             # before a node goes down" },
 	{ "stage",
 	  "--spec FILE --device PATH [--format] [--fs-type T] [--mount-options O]\n"
-	  "[--staging DIR] [--volume-id ID] [--json]",
+	  "[--staging DIR] [--volume-id ID] [--dry-run] [--json]",
 	  "checks a block device and mounts it once, for all volumes that use it; prints its id",
 	  "  --spec FILE          a PersistentVolume or volume source of an attachable plugin\n"
 	  "  --device PATH        the block device\n"
@@ -75,28 +77,28 @@ static const struct command_help commands[] = {
 	  "  --mount-options O    separated by commas\n"
 	  "  --staging DIR        where; else in the state directory\n"
 	  "  --volume-id ID       else made from the staging directory\n"
-	  JSON,
+	  DRY_RUN JSON,
 	  "fsgroupctl stage --spec disk.json --device /dev/sdb --volume-id disk-1\n"
 	  "fsgroupctl mount --staged disk-1 --target /mnt/disk --fsgroup 4242" },
 	{ "unstage",
-	  "ID|DIR [--json]",
+	  "ID|DIR [--dry-run] [--json]",
 	  "unmounts a staged device that no volume uses any more",
-	  JSON,
+	  DRY_RUN JSON,
 	  "fsgroupctl unstage disk-1" },
 	{ "refresh",
-	  "TARGET|ID [--objects FILE|DIR] [--pod NS/NAME] [--json]",
+	  "TARGET|ID [--objects FILE|DIR] [--pod NS/NAME] [--dry-run] [--json]",
 	  "writes a secret, configMap, downwardAPI or projected volume anew; prints changed or unchanged",
-	  OBJECTS JSON,
+	  OBJECTS DRY_RUN JSON,
 	  "fsgroupctl refresh /mnt/secret --objects objects/" },
 	{ "update",
 	  "TARGET|ID [--fsgroup GID] [--policy Always|OnRootMismatch|RootOnly]\n"
-	  "[--exclude PATTERN]... [--converge-rate N] [--spec FILE] [--json]",
+	  "[--exclude PATTERN]... [--converge-rate N] [--spec FILE] [--dry-run] [--json]",
 	  "changes what is wanted of a mounted volume; prints what changed",
 	  MOUNT_OWNERSHIP
 	  "                       --exclude '' takes all patterns away\n"
 	  "  --converge-rate N    files a second, from now on; 0: no limit\n"
 	  "  --spec FILE          of the same source\n"
-	  JSON,
+	  DRY_RUN JSON,
 	  "fsgroupctl update /mnt/data --converge-rate 1000\n"
 	  "fsgroupctl update /mnt/data --fsgroup 4243   # only while nobody uses it" },
 	{ "status",

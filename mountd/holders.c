@@ -128,14 +128,19 @@ static bool describe_one(void *arg, pid_t pid, int pid_fd)
 	return true;
 }
 
-char *holders_describe(uint64_t mount_id, dev_t dev, char *ret_text, size_t size)
+bool holders_find(uint64_t mount_id, dev_t dev, char *ret_text, size_t size)
 {
 	struct wanted wanted = { .mount_id = mount_id, .dev = dev };
 	struct description d = { .text = ret_text, .size = size };
 
 	ret_text[0] = '\0';
 	each_holder(&wanted, describe_one, &d);
-	if (d.count == 0)
+	return d.count > 0;
+}
+
+char *holders_describe(uint64_t mount_id, dev_t dev, char *ret_text, size_t size)
+{
+	if (!holders_find(mount_id, dev, ret_text, size))
 		snprintf(ret_text, size, "held by something that cannot be seen from here");
 	return ret_text;
 }

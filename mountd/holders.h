@@ -11,6 +11,7 @@
  */
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -23,6 +24,9 @@
  * Returns @ret_text.
  */
 char *holders_describe(uint64_t mount_id, dev_t dev, char *ret_text, size_t size);
+
+/* holders_find: the same, and whether anybody is seen at all. */
+bool holders_find(uint64_t mount_id, dev_t dev, char *ret_text, size_t size);
 
 /* holders_of_node: the same for a block device that processes have open; "": none is seen. */
 char *holders_of_node(dev_t rdev, char *ret_text, size_t size);

@@ -110,6 +110,7 @@ struct mount_request {
 		*objects_path; /* in their place: where the rules let them be read from, or NULL */
 	const char *pod;       /* "NS/NAME": which of the Pods in it, or NULL */
 	bool keep_private, read_only, persist;
+	bool dry_run; /* only said what would be done: {"would": [texts]} */
 	bool handoff, handoff_in_namespaces;
 	bool has_rate, has_settle;
 	uint64_t converge_rate, settle_ms;
@@ -121,6 +122,10 @@ enum proto_exit manager_mount(struct manager *m, const struct mount_request *req
 /* @volume: an id, or a target when it holds a '/'. Result {"volume", "target", "error": null}, or null: it was unknown. */
 enum proto_exit manager_unmount(struct manager *m, const char *volume, bool lazy,
 				struct answer *answer);
+
+/* manager_unmount_dry: the same, but it is only said what would be done: {"would": [texts]}. */
+enum proto_exit manager_unmount_dry(struct manager *m, const char *volume, bool lazy,
+				    struct answer *answer);
 
 /*
  * manager_unmount_all: every volume that has a target; goes on after a failure. Calls @done for each with
@@ -142,6 +147,7 @@ struct stage_request {
 	enum front_end front;
 	const char *plugin, *source, *spec;
 	const char *device, *fs_type, *mount_options, *staging, *volume_id;
+	bool dry_run; /* as of a mount */
 	bool format, read_only;
 };
 
@@ -150,11 +156,13 @@ enum proto_exit manager_stage(struct manager *m, const struct stage_request *req
 			      struct answer *answer);
 
 /* manager_unstage: @volume: an id, or a staging path when it holds a '/'. */
-enum proto_exit manager_unstage(struct manager *m, const char *volume, struct answer *answer);
+enum proto_exit manager_unstage(struct manager *m, const char *volume, bool dry_run,
+				struct answer *answer);
 
 /* manager_refresh: result {"id", "changed"}. @objects, @pod: as of a mount; may be NULL. */
 enum proto_exit manager_refresh(struct manager *m, enum front_end front, const char *volume,
-				json_t *objects, const char *pod, struct answer *answer);
+				json_t *objects, const char *pod, bool dry_run,
+				struct answer *answer);
 
 /* manager_status: one volume's status object, or with @volume NULL an array of all. */
 enum proto_exit manager_status(struct manager *m, const char *volume, struct answer *answer);

@@ -124,6 +124,36 @@ int volume_refresh(struct manager *m, const struct volume_record *vol,
 
 /* ---- the request ---- */
 
+/* All but the plugin's own work, which writes what differs. */
+static enum proto_exit would_refresh(struct manager *m, const struct volume_record *vol,
+				     const struct refresh_request *request, struct answer *answer)
+{
+	AUTO(volume_work) *work = NULL;
+	char why[PLUGIN_ERROR_MAX] = "", quoted[256];
+	int r;
+
+	if (!volume_state_is_live(vol->state))
+		return volume_not_live(vol, answer);
+	r = work_open(m, vol, request->front, false, &work, why);
+	if (r < 0)
+		return answer_fail(answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));
+	if (!work->plugin->attributes.refreshable)
+		return answer_fail(answer, EXIT_FAILED, "%s is not refreshable",
+				   work->plugin->name);
+	if (work->plugin->attributes.needs_objects && !request->objects)
+		return answer_fail(answer, EXIT_FAILED, "%s needs objects to be refreshed from",
+				   work->plugin->name);
+	work->building.b.objects = request->objects;
+	work->building.b.pod_namespace = request->pod_namespace;
+	r = work->plugin->check(&work->building.b);
+	if (r < 0)
+		return answer_fail(answer, EXIT_FAILED, "%s",
+				   work->building.b.error[0] ? work->building.b.error :
+							       strerror(-r));
+	return answer_would(answer, "write what differs to %s",
+			    log_quote(vol->target, quoted, sizeof(quoted)));
+}
+
 static enum proto_exit refresh_locked(struct manager *m, const struct volume_record *vol,
 				      const struct refresh_request *request, struct answer *answer)
 {
@@ -141,11 +171,13 @@ static enum proto_exit refresh_locked(struct manager *m, const struct volume_rec
 }
 
 enum proto_exit manager_refresh(struct manager *m, enum front_end front, const char *volume,
-				json_t *objects, const char *pod, struct answer *answer)
+				json_t *objects, const char *pod, bool dry_run,
+				struct answer *answer)
 {
 	AUTO(volume_record) *vol = NULL;
 	AUTO(rules) *rules = NULL;
 	AUTO_FREE char *pod_namespace = NULL;
+	struct refresh_request request;
 	json_t *selected = NULL;
 	char why[ANSWER_TEXT_MAX] = "";
 	int r = rules_load(m->layout->config_path, &rules, why);
@@ -159,16 +191,18 @@ enum proto_exit manager_refresh(struct manager *m, enum front_end front, const c
 		json_decref(selected);
 		return volume_not_found(answer, r);
 	}
-	refresh_locked(m, vol,
-		       &(struct refresh_request){
-			       .front = &rules->front[front],
-			       .objects = selected,
-			       .pod_namespace = pod_namespace,
-		       },
-		       answer);
+	request = (struct refresh_request){
+		.front = &rules->front[front],
+		.objects = selected,
+		.pod_namespace = pod_namespace,
+	};
+	if (dry_run)
+		would_refresh(m, vol, &request, answer);
+	else
+		refresh_locked(m, vol, &request, answer);
 	key_unlock(m, vol->id);
 	json_decref(selected);
-	if (answer->exit != EXIT_OK)
+	if (answer->exit != EXIT_OK && !dry_run)
 		event(m, vol->id, "refresh-failed", "%s", answer->error);
 	return answer->exit;
 }

@@ -129,9 +129,23 @@ static bool take_front_end(struct request *q, const char *name, enum front_end *
 	return true;
 }
 
+/* Whether it is only to be said what would be done. Takes the argument; of another type it stays, and is refused. */
+static bool take_dry_run(struct request *q)
+{
+	const json_t *value = json_object_get(q->args, "dryRun");
+	bool is_dry = json_is_true(value);
+
+	if (json_is_boolean(value))
+		json_object_del(q->args, "dryRun");
+	return is_dry;
+}
+
 static enum proto_exit handle_mount(struct request *q)
 {
-	struct mount_request mount = { .front = q->front, .fs_group = GID_UNSET, .handoff = true };
+	struct mount_request mount = { .front = q->front,
+				       .fs_group = GID_UNSET,
+				       .handoff = true,
+				       .dry_run = take_dry_run(q) };
 	const char *front = NULL;
 	json_int_t gid = -1, rate = -1, settle = -1;
 	int keep_private = 0, read_only = 0, handoff = 1, in_namespaces = 0, persist = 0;
@@ -187,6 +201,7 @@ static enum proto_exit handle_unmount(struct request *q)
 {
 	const char *volume = NULL;
 	int lazy = 0, all = 0, progress = 0, by_hand = 0;
+	bool dry_run = take_dry_run(q);
 	json_error_t error;
 
 	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s?s, s?b, s?b, s?b, s?b}", "volume",
@@ -195,6 +210,10 @@ static enum proto_exit handle_unmount(struct request *q)
 		return usage(q, &error);
 	if (!volume == !all || (all && by_hand))
 		return answer_fail(&q->answer, EXIT_USAGE, "either a volume or all");
+	if (all && dry_run)
+		return answer_fail(&q->answer, EXIT_USAGE, "a dry run is of one volume");
+	if (dry_run)
+		return manager_unmount_dry(q->m, volume, lazy, &q->answer);
 	if (by_hand)
 		return manager_unmount_by_hand(q->m, volume, q->place, lazy, &q->answer);
 	if (all)
@@ -255,18 +274,19 @@ static enum proto_exit handle_list(struct request *q)
 static enum proto_exit handle_refresh(struct request *q)
 {
 	const char *volume = NULL, *pod = NULL;
+	bool dry_run = take_dry_run(q);
 	json_t *objects = NULL;
 	json_error_t error;
 
 	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s:s, s?o, s?s}", "volume", &volume,
 			   "objects", &objects, "pod", &pod) < 0)
 		return usage(q, &error);
-	return manager_refresh(q->m, q->front, volume, objects, pod, &q->answer);
+	return manager_refresh(q->m, q->front, volume, objects, pod, dry_run, &q->answer);
 }
 
 static enum proto_exit handle_stage(struct request *q)
 {
-	struct stage_request stage = { .front = q->front };
+	struct stage_request stage = { .front = q->front, .dry_run = take_dry_run(q) };
 	const char *front = NULL;
 	json_error_t error;
 	int format = 0, read_only = 0;
@@ -289,16 +309,17 @@ static enum proto_exit handle_stage(struct request *q)
 static enum proto_exit handle_unstage(struct request *q)
 {
 	const char *volume = NULL;
+	bool dry_run = take_dry_run(q);
 	json_error_t error;
 
 	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s:s}", "volume", &volume) < 0)
 		return usage(q, &error);
-	return manager_unstage(q->m, volume, &q->answer);
+	return manager_unstage(q->m, volume, dry_run, &q->answer);
 }
 
 static enum proto_exit handle_update(struct request *q)
 {
-	struct update_request update = { .front = q->front };
+	struct update_request update = { .front = q->front, .dry_run = take_dry_run(q) };
 	json_int_t gid = -1, rate = -1;
 	json_error_t error;
 	const char *key;

@@ -9,6 +9,7 @@
 
 #include "fs/base/log.h"
 #include "mountd/device_host.h"
+#include "mountd/dry_run.h"
 #include "mountd/flow.h"
 #include "mountd/manager_impl.h"
 #include "mountd/mount.h"
@@ -456,6 +457,103 @@ static void settle(struct mounting *x)
 	}
 }
 
+/* ---- what would be done ---- */
+
+static bool is_made(const json_t *source)
+{
+	const char *type = json_string_value(json_object_get(source, "type"));
+	size_t len = type ? strlen(type) : 0;
+
+	return len > 8 && strcmp(type + len - 8, "OrCreate") == 0;
+}
+
+/*
+ * The tree of a source that is a path of the node, where it can be told before it is set up: *ret_fd, else it stays.
+ * What is not there, and is not made by the set-up either, is a failure.
+ */
+static enum proto_exit look_at_source(struct mounting *x, int *ret_fd)
+{
+	const char *path = json_string_value(json_object_get(x->spec->source, "path"));
+	json_t *metadata = json_object();
+	struct building building =
+		source_building(x->m, x->front, x->vol->id, x->spec->source, metadata);
+	int r = metadata ? 0 : -ENOMEM;
+
+	if (r == 0 && path && path[0] == '/' && !x->request->staged)
+		r = building.b.host->open_source(&building.b, path, ret_fd);
+	json_decref(metadata);
+	if (r == 0 || (r == -ENOENT && is_made(x->spec->source)))
+		return EXIT_OK;
+	return answer_fail(x->answer, EXIT_FAILED, "%s",
+			   building.b.error[0] ? building.b.error : strerror(-r));
+}
+
+static enum proto_exit would_mount(struct mounting *x)
+{
+	const char *device_id = store_device_of(x->vol);
+	const char *conflict = x->request->conflict ? x->request->conflict : x->front->conflict;
+	AUTO_FD int device_fd = -1, source_fd = -1;
+	char why[ANSWER_TEXT_MAX] = "", quoted[256];
+	int r;
+
+	if (check_target(x) != EXIT_OK)
+		return x->answer->exit;
+	r = device_id ? staged_open(x->m, device_id, &device_fd, why) : 0;
+	if (r < 0)
+		return answer_fail(x->answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));
+	if (look_at_source(x, &source_fd) != EXIT_OK)
+		return x->answer->exit;
+	answer_would(x->answer, "put volume %s of plugin %s on record, and set it up", x->vol->id,
+		     x->plugin->name);
+	if (dry_run_ownership(x->m, x->vol, x->plugin, source_fd, strcmp(conflict, "refuse") == 0,
+			      x->answer) != EXIT_OK)
+		return x->answer->exit;
+	return answer_would(x->answer, "mount it at %s%s",
+			    log_quote(x->vol->target, quoted, sizeof(quoted)),
+			    x->vol->read_only ? ", read-only" : "");
+}
+
+static enum proto_exit would_mount_known(struct mounting *x, const struct volume_record *old)
+{
+	char why[ANSWER_TEXT_MAX] = "";
+	const char *difference;
+	int r = 0;
+
+	if (old->state == VOLUME_TEARING_DOWN) {
+		answer_would(x->answer, "finish its last tear-down");
+		return would_mount(x);
+	}
+	difference = first_difference(old, x->vol);
+	if (difference)
+		return answer_fail(x->answer, EXIT_FAILED, "volume %s exists with another %s",
+				   old->id, difference);
+	if (volume_state_is_live(old->state))
+		r = is_at_target(x->m, old, x->target, why);
+	if (r < 0)
+		return answer_fail(x->answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));
+	if (r == 1 && x->plugin->attributes.refreshable &&
+	    (x->objects || !x->plugin->attributes.needs_objects))
+		return answer_would(x->answer, "refresh volume %s, which is mounted", old->id);
+	if (r == 1)
+		return answer_would(x->answer, "do nothing: volume %s is mounted so", old->id);
+	answer_would(x->answer, "take away what is left of its last presentation");
+	return would_mount(x);
+}
+
+static enum proto_exit would(struct mounting *x)
+{
+	AUTO(volume_record) *old = NULL;
+
+	if (mounting_check(x) != EXIT_OK || lock_volume(x, &old) != EXIT_OK)
+		return x->answer->exit;
+	if (old)
+		would_mount_known(x, old);
+	else
+		would_mount(x);
+	key_unlock(x->m, x->vol->id);
+	return x->answer->exit;
+}
+
 /*
  * What became of the fsGroup: "ignored", "done" (right, or nothing is due) or "present" (shown, and by
  * default being applied).
@@ -495,6 +593,8 @@ enum proto_exit manager_mount(struct manager *m, const struct mount_request *req
 	x->m = m;
 	x->request = request;
 	x->answer = answer;
+	if (request->dry_run)
+		return would(x);
 	if (mounting_check(x) == EXIT_OK)
 		take_away_gone(x);
 	if (answer->exit == EXIT_OK && lock_volume(x, &old) == EXIT_OK) {

@@ -348,6 +348,61 @@ static enum proto_exit stage_known(struct staging *x, struct volume_record *old,
 	return stage_now(x, true);
 }
 
+/* ---- what would be done ---- */
+
+static enum proto_exit would_stage_now(struct staging *x)
+{
+	const struct device_request request = {
+		.path = x->request->device,
+		.fs_type = x->request->fs_type,
+		.options = x->options,
+		.format = x->request->format,
+	};
+	json_t *metadata = x->vol->plugin_metadata ? json_loads(x->vol->plugin_metadata, 0, NULL) :
+						     json_object();
+	struct building building =
+		source_building(x->m, x->front, x->vol->id, x->spec->source, metadata);
+	char text[ANSWER_TEXT_MAX / 2] = "", quoted[256];
+	int r;
+
+	building.b.read_only = x->vol->read_only;
+	r = metadata ? x->plugin->probe_device(&building.b, &request, text, sizeof(text)) : -ENOMEM;
+	json_decref(metadata);
+	if (r < 0)
+		return fail(x->answer, r, building.b.error);
+	answer_would(x->answer, "%s", text);
+	return answer_would(x->answer, "stage it as %s at %s", x->vol->id,
+			    log_quote(x->device->staging_path, quoted, sizeof(quoted)));
+}
+
+static enum proto_exit would_stage(struct staging *x)
+{
+	AUTO(volume_record) *old = NULL;
+	AUTO(device_record) *old_device = NULL;
+	const char *difference;
+	int r = store_volume_by_id(x->m->store, x->vol->id, &old);
+
+	if (r == -ENOENT)
+		return would_stage_now(x);
+	if (r == 0)
+		r = store_device_by_id(x->m->store, x->vol->id, &old_device);
+	if (r == -ENOENT)
+		return answer_fail(x->answer, EXIT_FAILED,
+				   "volume id %s is that of a mounted volume", x->vol->id);
+	if (r < 0)
+		return store_failed(x->answer, r);
+	if (old->state == VOLUME_TEARING_DOWN)
+		return answer_would(x->answer, "finish its last unstage, and begin anew");
+	difference = is_of_another_boot(x, old) ? NULL : first_difference(x, old, old_device);
+	if (difference)
+		return answer_fail(x->answer, EXIT_FAILED, "%s is staged with another %s", old->id,
+				   difference);
+	if (is_still_staged(x->m, old->id))
+		return answer_would(x->answer, "do nothing: %s is staged so", old->id);
+	x->vol->plugin_metadata = take_ptr(&old->plugin_metadata);
+	return would_stage_now(x);
+}
+
 static enum proto_exit stage_locked(struct staging *x)
 {
 	AUTO(volume_record) *old = NULL;
@@ -379,9 +434,14 @@ enum proto_exit manager_stage(struct manager *m, const struct stage_request *req
 		id = x->vol->id;
 		if (key_lock(m, id) < 0)
 			return fail(answer, -ENOMEM, NULL);
-		stage_locked(x);
+		if (request->dry_run)
+			would_stage(x);
+		else
+			stage_locked(x);
 		key_unlock(m, id);
 	}
+	if (request->dry_run)
+		return answer->exit;
 	manager_changed(m);
 	if (answer->exit != EXIT_OK) {
 		event(m, id, "stage-failed", "%s", answer->error);

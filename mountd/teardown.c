@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "fs/base/log.h"
+#include "mountd/dry_run.h"
 #include "mountd/holders.h"
 #include "mountd/manager_impl.h"
 #include "mountd/mount.h"
@@ -24,6 +25,8 @@ static int busy(struct manager *m, const struct volume_record *vol, const struct
 		char *ret_error)
 {
 	AUTO_FREE char *below = NULL;
+	/* The number of an overlay that has gone may be another's by now, whose users are none of ours. */
+	dev_t dev = vol->state == VOLUME_NATIVE ? 0 : live_dev(m, vol->id);
 	char holders[512], quoted[256];
 
 	if (mount_below(vol->target_resolved, &below) == 0)
@@ -31,9 +34,8 @@ static int busy(struct manager *m, const struct volume_record *vol, const struct
 			 "the target is busy: another mount is below it, at %s",
 			 log_quote(below, quoted, sizeof(quoted)));
 	else
-		snprintf(
-			ret_error, ANSWER_TEXT_MAX, "the target is busy: %s",
-			holders_describe(view->id, live_dev(m, vol->id), holders, sizeof(holders)));
+		snprintf(ret_error, ANSWER_TEXT_MAX, "the target is busy: %s",
+			 holders_describe(view->id, dev, holders, sizeof(holders)));
 	return -EBUSY;
 }
 
@@ -400,6 +402,26 @@ enum proto_exit manager_unmount(struct manager *m, const char *volume, bool lazy
 	else
 		answer->result = json_pack("{s:s, s:s, s:n}", "volume", vol->id, "target",
 					   vol->target, "error");
+	return answer->exit;
+}
+
+enum proto_exit manager_unmount_dry(struct manager *m, const char *volume, bool lazy,
+				    struct answer *answer)
+{
+	AUTO(volume_record) *vol = NULL;
+	int r = volume_find_locked(m, volume, &vol);
+
+	if (r == -ENOENT)
+		return unmount_unknown(volume, answer) == EXIT_OK ?
+			       answer_would(answer, "do nothing: no such volume is known") :
+			       answer->exit;
+	if (r < 0)
+		return store_failed(answer, r);
+	if (vol->target)
+		dry_run_unmount(m, vol, lazy, answer);
+	else
+		answer_fail(answer, EXIT_FAILED, "is a staged device: unstage it");
+	key_unlock(m, vol->id);
 	return answer->exit;
 }
 

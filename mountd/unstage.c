@@ -248,16 +248,41 @@ static enum proto_exit unstage_unknown(struct manager *m, const char *volume, st
 	return unmount_unknown(volume, answer);
 }
 
-enum proto_exit manager_unstage(struct manager *m, const char *volume, struct answer *answer)
+static enum proto_exit would_unstage(struct manager *m, const struct volume_record *vol,
+				     const struct device_record *device, struct answer *answer)
+{
+	char why[ANSWER_TEXT_MAX] = "", quoted[256];
+	int r = each_consumer(m, vol->id, name_consumer, why);
+
+	if (r < 0)
+		return store_failed(answer, r);
+	if (r > 0)
+		return answer_fail(answer, EXIT_FAILED, "in use by %d volume%s: %s%s", r,
+				   r > 1 ? "s" : "", why, r > 1 ? ", ..." : "");
+	if (is_still_staged(m, vol->id))
+		answer_would(answer, "take the device off %s, if nobody uses it",
+			     log_quote(device->staging_path, quoted, sizeof(quoted)));
+	return answer_would(answer, "forget device %s", vol->id);
+}
+
+enum proto_exit manager_unstage(struct manager *m, const char *volume, bool dry_run,
+				struct answer *answer)
 {
 	AUTO(volume_record) *vol = NULL;
 	AUTO(device_record) *device = NULL;
 	int r = find_locked(m, volume, &vol, &device);
 
 	if (r == -ENOENT)
-		return unstage_unknown(m, volume, answer);
+		return unstage_unknown(m, volume, answer) == EXIT_OK && dry_run ?
+			       answer_would(answer, "do nothing: no such device is known") :
+			       answer->exit;
 	if (r < 0)
 		return store_failed(answer, r);
+	if (dry_run) {
+		would_unstage(m, vol, device, answer);
+		key_unlock(m, vol->id);
+		return answer->exit;
+	}
 	unstage_known(m, vol, device, answer);
 	key_unlock(m, vol->id);
 	if (answer->exit != EXIT_OK)

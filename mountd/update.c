@@ -12,6 +12,7 @@
 
 #include "fs/base/gid_map.h"
 #include "fs/base/log.h"
+#include "mountd/dry_run.h"
 #include "mountd/manager_impl.h"
 
 struct updating {
@@ -384,6 +385,26 @@ static enum proto_exit apply(struct updating *u, bool run_is_due)
 	return update_presentation(u);
 }
 
+static enum proto_exit would(struct updating *u, const json_t *changed, bool run_is_due)
+{
+	const struct volume_plugin *plugin = plugin_find(u->old->plugin);
+	const json_t *name;
+	size_t i;
+
+	if (json_array_size(changed) == 0)
+		return answer_would(u->answer, "do nothing: it is so");
+	json_array_foreach(changed, i, name)
+		answer_would(u->answer, "change %s", json_string_value(name));
+	if (!run_is_due || !volume_state_is_live(u->old->state))
+		return EXIT_OK;
+	if (plugin && plugin->attributes.is_read_only && u->old->state == VOLUME_NATIVE)
+		return answer_would(u->answer, "give its files to group %u in place",
+				    (unsigned)u->new->fs_group);
+	if (dry_run_detach(u->m, u->old, false, u->answer) != EXIT_OK)
+		return u->answer->exit;
+	return answer_would(u->answer, "mount it again, with a new run");
+}
+
 static enum proto_exit update_locked(struct updating *u)
 {
 	bool run_is_due = false;
@@ -397,6 +418,11 @@ static enum proto_exit update_locked(struct updating *u)
 	if (new_run_is_due(u, &run_is_due) < 0)
 		return no_memory(u->answer);
 	changed = differences(u);
+	if (u->request->dry_run) {
+		would(u, changed, run_is_due);
+		json_decref(changed);
+		return u->answer->exit;
+	}
 	if (json_array_size(changed) == 0 || apply(u, run_is_due) == EXIT_OK)
 		u->answer->result = json_pack("{s:s, s:O}", "id", u->old->id, "changed", changed);
 	if (u->answer->exit == EXIT_OK && json_array_size(changed) > 0)
@@ -415,7 +441,7 @@ enum proto_exit manager_update(struct manager *m, const struct update_request *r
 		return volume_not_found(answer, r);
 	update_locked(&u);
 	key_unlock(m, u.old->id);
-	if (answer->exit != EXIT_OK)
+	if (answer->exit != EXIT_OK && !request->dry_run)
 		event(m, u.old->id, "update-failed", "%s", answer->error);
 	volume_record_free(u.old);
 	volume_record_free(u.new);

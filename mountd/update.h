@@ -14,6 +14,7 @@ struct update_request {
 	enum front_end front;
 	const char *volume;
 	bool has_fs_group, has_rate;
+	bool dry_run; /* only said what would be done: {"would": [texts]} */
 	gid_t fs_group;
 	uint64_t converge_rate;
 	const char *policy, *spec;

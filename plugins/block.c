@@ -241,6 +241,21 @@ static int await_free(struct volume_builder *b, const struct device *device)
 	return device_claim(b, device, FREE_MS, &fd);
 }
 
+static int probe_device(struct volume_builder *b, const struct kind *kind,
+			const struct device_request *request, char *ret_text, size_t size)
+{
+	struct device_request agreed = *request;
+	AUTO(device) *device = NULL;
+	unsigned partition = 0;
+	int r = agree_on_type(b, &agreed);
+
+	if (r == 0)
+		r = read_partition(b, kind, &partition);
+	if (r == 0)
+		r = device_open(b, request->path, partition, &device);
+	return r < 0 ? r : device_probe(b, device, &agreed, ret_text, size);
+}
+
 static int block_unmount_device(struct volume_builder *b, const struct device_place *place)
 {
 	uint64_t mount_id = builder_mount_recorded(b);
@@ -303,6 +318,12 @@ static int block_set_up(struct volume_builder *b, gid_t gid, int *ret_lower,
 	{                                                                                          \
 		return mount_device(b, &kind, request, place);                                     \
 	}                                                                                          \
+	static int kind##_probe_device(struct volume_builder *b,                                   \
+				       const struct device_request *request, char *ret_text,       \
+				       size_t size)                                                \
+	{                                                                                          \
+		return probe_device(b, &kind, request, ret_text, size);                            \
+	}                                                                                          \
 	const struct volume_plugin symbol = {                                                      \
 		.name = key,                                                                       \
 		.attributes = { .idempotency = IDEMPOTENCY_MOUNTPOINT,                             \
@@ -315,6 +336,7 @@ static int block_set_up(struct volume_builder *b, gid_t gid, int *ret_lower,
 		.open_lower = lower_open,                                                          \
 		.tear_down = lower_tear_down,                                                      \
 		.mount_device = kind##_mount_device,                                               \
+		.probe_device = kind##_probe_device,                                               \
 		.unmount_device = block_unmount_device,                                            \
 		.device_identity = device_identity,                                                \
 		.device_unfinished = device_unfinished,                                            \

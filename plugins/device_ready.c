@@ -272,6 +272,36 @@ int device_ready(struct volume_builder *b, struct device *device,
 	return check_ext(b, device);
 }
 
+int device_probe(struct volume_builder *b, struct device *device,
+		 const struct device_request *request, char *ret_text, size_t size)
+{
+	const char *fs_type = request->fs_type ? request->fs_type : "ext4";
+	struct device_content content = { 0 };
+	AUTO_FD int fd = -1;
+	char quoted[256];
+	int r = refuse_interrupted(b, device);
+
+	if (r == 0)
+		r = device_claim(b, device, DEVICE_GLANCE_MS, &fd);
+	if (r == 0)
+		r = judge_content(b, device, request, fd, &content);
+	if (r == 0)
+		r = device_compare(b, device, content.fs_type, content.uuid);
+	if (r == 0 && content.kind == CONTENT_NONE)
+		r = require_empty(b, device, fd);
+	if (r < 0)
+		return r;
+	log_quote(device->path, quoted, sizeof(quoted));
+	if (content.kind == CONTENT_NONE)
+		snprintf(ret_text, size, "make %.16s on %s, which is empty", fs_type, quoted);
+	else if (device->read_only || b->read_only || !is_ext(content.fs_type))
+		snprintf(ret_text, size, "mount the %s file system of %s", content.fs_type, quoted);
+	else
+		snprintf(ret_text, size, "check the %s file system of %s, and mount it",
+			 content.fs_type, quoted);
+	return 0;
+}
+
 /* ---- mounting ---- */
 
 /* The UUID of libblkid's spelling is that of the mounted btrfs. */

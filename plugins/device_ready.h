@@ -34,6 +34,13 @@ int device_ready(struct volume_builder *b, struct device *device,
 		 const struct device_request *request, bool may_be_mounted,
 		 struct device_content *ret_content);
 
+/*
+ * device_probe: the same as far as that is looking: *ret_text is what the other steps would do. Nothing is written to the
+ * device nor put on record. Fails as device_ready() would, and -EBUSY where the device is used at all.
+ */
+int device_probe(struct volume_builder *b, struct device *device,
+		 const struct device_request *request, char *ret_text, size_t size);
+
 /* device_unfinished: the mkfs of step 6 that b->metadata says was begun; "mkfs.ext4"; borrowed; NULL: none. */
 const char *device_unfinished(const struct volume_builder *b);
 

@@ -270,6 +270,12 @@ struct volume_plugin {
 	int (*mount_device)(struct volume_builder *b, const struct device_request *request,
 			    const struct device_place *place);
 	/*
+	 * probe_device: what mount_device would do with the device, as far as looking at it tells: "make ext4 on ...".
+	 * Nothing is written. Fails as mount_device would.
+	 */
+	int (*probe_device)(struct volume_builder *b, const struct device_request *request,
+			    char *ret_text, size_t size);
+	/*
 	 * unmount_device: undoes it; 0 when it is not mounted. -EBUSY with the holders in b->error: unless
 	 * nobody on the node uses the device any more, it is not undone.
 	 */

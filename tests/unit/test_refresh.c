@@ -119,7 +119,7 @@ static struct fixture *make_live(void **state, const char *plugin)
 static enum proto_exit refresh(struct fixture *f, int generation, struct answer *answer)
 {
 	json_t *objects = json_pack("[{s:s, s:i}]", "kind", "Secret", "generation", generation);
-	enum proto_exit exit = manager_refresh(f->m, FRONT_CTL, "v", objects, NULL, answer);
+	enum proto_exit exit = manager_refresh(f->m, FRONT_CTL, "v", objects, NULL, false, answer);
 
 	json_decref(objects);
 	return exit;
@@ -190,7 +190,8 @@ static void manager_refresh_only_after_set_up(void **state)
 	struct fixture *f = make_live(state, "secret");
 	struct answer answer = { 0 };
 
-	assert_int_equal(manager_refresh(f->m, FRONT_CTL, "v", NULL, NULL, &answer), EXIT_FAILED);
+	assert_int_equal(manager_refresh(f->m, FRONT_CTL, "v", NULL, NULL, false, &answer),
+			 EXIT_FAILED);
 	assert_non_null(strstr(answer.error, "needs objects"));
 	answer_fini(&answer);
 	toy.is_not_set_up = true;

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -21,24 +22,47 @@ struct progress {
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* with lock; monotonic clock */
 	bool stopping;		/* guarded by lock */
+	char told[64];		/* what the daemon has told last; "": nothing; guarded by lock */
+	double part;		/* and how far that is; below 0: unknown; guarded by lock */
 };
+
+/* Of a volume whose walk is on the status says most. */
+static bool draw_walk(struct progress *p)
+{
+	json_t *status = NULL;
+	const char *state;
+	bool is_walking;
+
+	if (!p->volume ||
+	    !ctl_ask_running(p->ctl,
+			     json_pack("{s:s, s:s}", "command", "status", "volume", p->volume),
+			     &status))
+		return false;
+	state = json_string_value(json_object_get(status, "state"));
+	is_walking = state && strcmp(state, "converging") == 0;
+	if (is_walking)
+		show_progress(status, &p->terminal, stderr);
+	json_decref(status);
+	return is_walking;
+}
 
 static void draw(struct progress *p, uint64_t began_ms)
 {
-	json_t *status = NULL;
+	char told[sizeof(p->told)];
+	double part;
 
-	if (p->volume &&
-	    ctl_ask_running(p->ctl,
-			    json_pack("{s:s, s:s}", "command", "status", "volume", p->volume),
-			    &status) &&
-	    json_is_number(json_object_get(status, "progress"))) {
-		show_progress(status, &p->terminal, stderr);
-	} else {
-		fprintf(stderr, "\r\033[K%s: %llu s", p->what,
-			(unsigned long long)((clock_now_ms() - began_ms) / 1000));
-		fflush(stderr);
-	}
-	json_decref(status);
+	if (draw_walk(p))
+		return;
+	pthread_mutex_lock(&p->lock);
+	memcpy(told, p->told, sizeof(told));
+	part = p->part;
+	pthread_mutex_unlock(&p->lock);
+	fputs("\r\033[K", stderr);
+	if (part >= 0)
+		show_bar(part, stderr);
+	fprintf(stderr, "%s: %llu s", told[0] ? told : p->what,
+		(unsigned long long)((clock_now_ms() - began_ms) / 1000));
+	fflush(stderr);
 }
 
 /* Whether it is still to go on after @ms. */
@@ -89,6 +113,7 @@ struct progress *progress_start(const struct ctl *ctl, const char *volume, const
 	p->volume = volume;
 	p->what = what;
 	p->terminal = terminal;
+	p->part = -1;
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_condattr_init(&attr);
 	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
@@ -113,4 +138,34 @@ void progress_stop(struct progress *p)
 	pthread_cond_destroy(&p->changed);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
+}
+
+/* {"what", "done", "total"} */
+static bool hear(void *arg, json_t *frame)
+{
+	struct progress *p = arg;
+	const char *what = json_string_value(json_object_get(frame, "what"));
+	double done = json_number_value(json_object_get(frame, "done"));
+	double total = json_number_value(json_object_get(frame, "total"));
+
+	pthread_mutex_lock(&p->lock);
+	text_show(what ? what : "", p->told, sizeof(p->told));
+	p->part = total <= 0 ? -1 : done >= total ? 1 : done / total;
+	pthread_mutex_unlock(&p->lock);
+	return true;
+}
+
+int progress_call(const struct ctl *ctl, const char *subject, json_t *request, bool is_told,
+		  json_t **ret_result)
+{
+	json_t *name = json_incref(json_object_get(request, "volume"));
+	struct progress *p = progress_start(ctl, json_string_value(name), ctl->command);
+	int exit;
+
+	if (p && is_told && request)
+		json_object_set_new(request, "progress", json_true());
+	exit = ctl_call(ctl, subject, request, p && is_told ? hear : NULL, p, ret_result);
+	progress_stop(p);
+	json_decref(name);
+	return exit;
 }

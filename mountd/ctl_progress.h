@@ -21,4 +21,12 @@ struct progress *progress_start(const struct ctl *ctl, const char *volume, const
 /* progress_stop: NULL is fine. */
 void progress_stop(struct progress *progress);
 
+/*
+ * progress_call: ctl_call() with such a line. Of the volume that @request (stolen) names the status is shown while its
+ * walk is on, else what the daemon tells, else the time.
+ * @is_told: the request is one that takes "progress" (PROTOCOL.md)
+ */
+int progress_call(const struct ctl *ctl, const char *subject, json_t *request, bool is_told,
+		  json_t **ret_result);
+
 #endif

@@ -55,7 +55,6 @@ static int show_rows(const json_t *rows, bool json, const char *column)
 int ctl_reconstruct(const struct ctl *ctl, int argc, char **argv)
 {
 	static const struct option longs[] = { { 0 } };
-	struct progress *progress;
 	json_t *rows = NULL;
 	int exit;
 
@@ -64,9 +63,7 @@ int ctl_reconstruct(const struct ctl *ctl, int argc, char **argv)
 		return EXIT_USAGE;
 	if (optind < argc)
 		return ctl_usage(ctl, "an argument too many");
-	progress = progress_start(ctl, NULL, ctl->command);
-	exit = ctl_call(ctl, NULL, json_pack("{s:s}", "command", ctl->command), NULL, NULL, &rows);
-	progress_stop(progress);
+	exit = progress_call(ctl, NULL, json_pack("{s:s}", "command", ctl->command), true, &rows);
 	if (exit == EXIT_OK && show_rows(rows, ctl->json, "FOUND") != EXIT_OK)
 		exit = ctl_fail(ctl, EXIT_FAILED, NULL,
 				"not everything could be done: see the rows");

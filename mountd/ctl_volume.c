@@ -92,14 +92,12 @@ static int parse(const struct ctl *ctl, int argc, char **argv, const struct opti
 }
 
 /* ctl_call_plainly() with a line of progress where it takes long. */
-static int call_with_progress(const struct ctl *ctl, const char *volume, json_t *request)
+static int call_with_progress(const struct ctl *ctl, const char *volume, json_t *request,
+			      bool is_told)
 {
-	json_t *result = NULL, *name = json_incref(json_object_get(request, "volume"));
-	struct progress *progress = progress_start(ctl, json_string_value(name), ctl->command);
-	int exit = ctl_call(ctl, volume, request, NULL, NULL, &result);
+	json_t *result = NULL;
+	int exit = progress_call(ctl, volume, request, is_told, &result);
 
-	progress_stop(progress);
-	json_decref(name);
 	if (exit == EXIT_OK && !ctl_show_plan(ctl, result) && ctl->json)
 		show_json(result ? result : json_null(), false);
 	json_decref(result);
@@ -179,7 +177,7 @@ int ctl_unmount(const struct ctl *ctl, int argc, char **argv)
 	if (request && o.lazy)
 		json_object_set_new(request, "lazy", json_true());
 	if (o.argument)
-		return call_with_progress(ctl, o.argument, request);
+		return call_with_progress(ctl, o.argument, request, !ctl->dry_run);
 	if (request)
 		json_object_set_new(request, "all", json_true());
 	return unmount_all(ctl, request);
@@ -208,7 +206,7 @@ int ctl_wait(const struct ctl *ctl, int argc, char **argv)
 			request, "timeoutMs",
 			json_integer(
 				(json_int_t)(timeout_ms > INT64_MAX ? INT64_MAX : timeout_ms)));
-	return call_with_progress(ctl, o.argument, request);
+	return call_with_progress(ctl, o.argument, request, true);
 }
 
 int ctl_steer(const struct ctl *ctl, int argc, char **argv)
@@ -274,5 +272,5 @@ int ctl_converge(const struct ctl *ctl, int argc, char **argv)
 	request = volume_request(ctl, o.argument);
 	if (request && o.rate)
 		json_object_set_new(request, "rate", json_integer((json_int_t)rate));
-	return call_with_progress(ctl, o.argument, request);
+	return call_with_progress(ctl, o.argument, request, false);
 }

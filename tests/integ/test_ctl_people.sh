@@ -101,6 +101,20 @@ watch_tables() {
 check 'the table of a terminal is drawn again at a change' watch_tables
 check 'in its own place' grep -qF $'\033[3A\033[J' "$scratch/watch"
 
+# ---- what takes longer than a second ----
+
+# How many there are is known of a file system's own root.
+mkdir "$scratch/slow"
+make_volume tmpfs many
+make_files "$scratch/many" 300
+ctl mount --plugin local --source "$scratch/many" --target "$scratch/slow" --fsgroup "$GROUP" --converge-rate 120 --volume-id slow
+on_terminal 80 24 "$BIN/fsgroupctl" wait slow --for native --timeout 60 >"$scratch/waited"
+check 'a wait draws how far it is, how fast, and how long it will take' \
+	grep -qE $'\r\033\\[K\\[#*-+\\] +[0-9]+%  converging, [0-9]+ entries, [0-9]+/s, [0-9]+ s left' "$scratch/waited"
+check_same 'and nothing stays of it' '' "$(sed 's/.*\x1b\[K//' "$scratch/waited")"
+check_same 'nothing is drawn elsewhere' '' "$("$BIN/fsgroupctl" wait slow --for native --timeout 60 2>&1)"
+ctl unmount slow
+
 # ---- JSON ----
 
 # The keys of a command's answer, as mountd/SCHEMA.md has them.
@@ -237,7 +251,7 @@ read_metrics() {
 }
 ctl metrics >"$scratch/metrics"
 check 'metrics are of the form' read_metrics <"$scratch/metrics"
-check_same 'volumes by state, entries by kind, requests, calls, events' '1 3 304 0 1 1 5' "$(read_metrics \
+check_same 'volumes by state, entries by kind, requests, calls, events' '1 3 304 0 1 1 6' "$(read_metrics \
 	'fsgroupfs_volumes{state="converged"}' 'fsgroupfs_volumes{state="native"}' \
 	'fsgroupfs_volume_entries{volume="wide",kind="seen"}' 'fsgroupfs_volume_entries{volume="wide",kind="failed"}' \
 	'fsgroupfs_requests_total{command="refresh",exit="0"}' \
@@ -303,11 +317,40 @@ check_same 'a value' OnRootMismatch "$(completions mount --policy On)"
 check_same 'a volume by its id' plain "$(completions unmount pla)"
 check_same 'and by its target' "$scratch/plain" "$(completions status "$scratch/")"
 check_same 'a file' "$scratch/spec" "$(completions mount --spec "$scratch/sp")"
-check 'as bash itself does' grep -qx 'complete -F _fsgroupctl fsgroupctl' \
-	<(bash -c 'source <("$0" completion bash) && complete -p fsgroupctl' "$BIN/fsgroupctl")
+
+# typed PREPARATION LINE WANTED SHELL...: in the shell at a terminal, once it is ready, the line is typed with a tab
+# at its end; what is wanted must appear.
+typed() {
+	python3 /dev/fd/3 "$@" 3<<-'PYTHON'
+		import os, pty, select, sys
+		preparation, line, wanted, shell = sys.argv[1], sys.argv[2], sys.argv[3].encode(), sys.argv[4:]
+		pid, terminal = pty.fork()
+		if pid == 0:
+		    os.environ.update(PS1="> ", TERM="dumb", INPUTRC="/dev/null")
+		    os.execvp(shell[0], shell)
+		def until(text):
+		    seen = b""
+		    while text not in seen:
+		        if not select.select([terminal], [], [], 20)[0]:
+		            sys.exit("# %r did not come: %r" % (text, seen))
+		        seen += os.read(terminal, 4096)
+		# Apart in what is typed, so that its echo is not taken for it.
+		os.write(terminal, (preparation + "; echo rea''dy\n").encode())
+		until(b"ready")
+		os.write(terminal, line.encode() + b"\t")
+		until(wanted)
+		os.kill(pid, 9)
+		os.waitpid(pid, 0)
+	PYTHON
+}
+check 'at a real prompt of bash' typed "PATH=$BIN:\$PATH; source <(fsgroupctl completion bash)" \
+	'fsgroupctl mount --policy OnR' ootMismatch bash --norc -i
 if command -v zsh >/dev/null; then
-	check 'zsh takes its own' zsh -fc 'autoload -U compinit && compinit -D -u && source <("$0" completion zsh) && [[ $_comps[fsgroupctl] = _fsgroupctl ]]' \
-		"$BIN/fsgroupctl"
+	check 'and of zsh' typed "PATH=$BIN:\$PATH; autoload -U compinit; compinit -D -u; source <(fsgroupctl completion zsh)" \
+		'fsgroupctl mount --policy OnR' ootMismatch zsh -fi
+	check 'which completes a volume too' \
+		typed "PATH=$BIN:\$PATH; autoload -U compinit; compinit -D -u; source <(fsgroupctl completion zsh)" \
+		'fsgroupctl unmount pla' 'in' zsh -fi
 fi
 ctl unmount --all
 kill_daemon TERM

@@ -28,7 +28,10 @@ enum { THREADS_MAX = LEDGER_THREADS_MAX - 1, INIT_READ_BYTES = 1 << 20 };
 
 struct server_threads {
 	pthread_t ids[THREADS_MAX];
-	atomic_bool reads[THREADS_MAX]; /* it waits for a request, or is about to */
+	struct reader { /* by the order in which they begin, which is not that of ids[] */
+		pthread_t id;
+		atomic_bool reads; /* it waits for a request, or is about to */
+	} readers[THREADS_MAX];
 	unsigned count;
 	atomic_uint joined;	/* to the ledger */
 	pthread_barrier_t gate; /* passed by every thread and the main one: twice */
@@ -216,11 +219,13 @@ static void *serve_requests(void *argument)
 	struct overlay *ov = argument;
 	struct server_threads *threads = ov->threads;
 	struct fuse_buf buf = { .mem = NULL };
-	unsigned self = atomic_fetch_add(&threads->joined, 1);
+	unsigned index = atomic_fetch_add(&threads->joined, 1);
+	struct reader *self = &threads->readers[index];
 	uint32_t opcode;
 
-	ledger_join(&ov->shared, self);
-	stats_join(&ov->shared.header->stats, self);
+	self->id = pthread_self();
+	ledger_join(&ov->shared, index);
+	stats_join(&ov->shared.header->stats, index);
 	/* umask is the thread's own, for creations as the caller. */
 	if (unshare(CLONE_FS) < 0)
 		log_line(LOG_ERROR, "start", "own fs_struct of a thread: %m");
@@ -230,10 +235,10 @@ static void *serve_requests(void *argument)
 		int n = -EAGAIN;
 
 		/* In this order, against session_drain(). */
-		atomic_store(&threads->reads[self], true);
+		atomic_store(&self->reads, true);
 		if (!atomic_load(&threads->draining))
 			n = fuse_session_receive_buf(ov->session, &buf);
-		atomic_store(&threads->reads[self], false);
+		atomic_store(&self->reads, false);
 		if (atomic_load(&threads->draining) && n == -EAGAIN)
 			rest(threads);
 		if (n == -EINTR || n == -EAGAIN)
@@ -282,8 +287,8 @@ static void wake_readers(struct overlay *ov)
 	sigaction(SIGUSR1, &restarting, NULL);
 	set_nonblocking(ov, true);
 	for (unsigned i = 0; i < threads->count; i++) {
-		if (atomic_load(&threads->reads[i]))
-			pthread_kill(threads->ids[i], SIGUSR1);
+		if (atomic_load(&threads->readers[i].reads))
+			pthread_kill(threads->readers[i].id, SIGUSR1);
 	}
 }
 

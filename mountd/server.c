@@ -45,6 +45,15 @@ static void accept_some(struct server *server)
 	}
 }
 
+/* Whoever wants us to end wants no other in our place. */
+static void drop_successor(struct manager *m)
+{
+	AUTO_FD int fd = manager_take_successor(m);
+
+	if (fd >= 0)
+		log_line(LOG_INFO, "stop", "no other version takes this one's place");
+}
+
 /* Whether the daemon is to end. */
 static bool handle_signal(struct server *server, int signal_fd)
 {
@@ -60,6 +69,7 @@ static bool handle_signal(struct server *server, int signal_fd)
 	if (info.ssi_signo == SIGUSR1)
 		return manager_has_successor(server->options->m);
 	log_line(LOG_INFO, "stop", "signal %u", info.ssi_signo);
+	drop_successor(server->options->m);
 	return true;
 }
 

@@ -109,7 +109,9 @@ static void wait_while_paused(struct pace *p)
 	set_state(p, OVERLAY_PRESENTED);
 	while (!p->stop && atomic_load(&p->header->paused))
 		pthread_cond_wait(&p->wake, &p->lock);
-	set_state(p, OVERLAY_CONVERGING);
+	/* Stopped, the walk has not gone on: another server is to find it paused. */
+	if (!p->stop)
+		set_state(p, OVERLAY_CONVERGING);
 	begin_window(p);
 }
 

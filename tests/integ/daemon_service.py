@@ -3,6 +3,7 @@
 # daemon_service.py DAEMON ROOT FSGROUPCTL: a service manager for test_daemon_service.sh: passes a listening socket, hears
 # "ready", "stopping" and signs of life. ROOT is a root directory in which the daemon has run before.
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -98,7 +99,12 @@ check("it has a volume", ctl("status", "kept", "--json").returncode == 0)
 socket_passed = listen(PATH)
 early = connect(PATH)
 early.sendall(lib_daemon.frame({"command": "ping"}))
-daemon = start([socket_passed], "--idle-exit", "1", WATCHDOG_USEC="600000")
+programs = ROOT + "/programs"  # as they are installed: an upgrade runs nothing that others can write
+os.mkdir(programs)
+for program in "fsgroupfs", "fsgroup-mountd":
+    shutil.copy(os.path.join(os.path.dirname(DAEMON), program), programs)
+    os.chmod(os.path.join(programs, program), 0o755)
+daemon = start([socket_passed], "--idle-exit", "1", WATCHDOG_USEC="600000", FSGROUPFS_LIBEXEC=programs)
 
 # ---- ready, alive, in the service's place ----
 
@@ -123,9 +129,19 @@ check("they have none of its sockets", keepers and not any(
     os.readlink(f"/proc/{pid}/fd/{fd}") == os.readlink(f"/proc/self/fd/{socket_passed.fileno()}")
     for pid in keepers for fd in os.listdir(f"/proc/{pid}/fd")))
 
-# ---- stopping ----
+# ---- another version in its place ----
 
 inode = os.stat(PATH).st_ino
+upgraded = ctl("upgrade", "--all")
+check("another daemon takes its place", upgraded.returncode == 0 and "daemon" in upgraded.stdout, upgraded)
+heard = hear("READY=1")
+check("and says so, as a service that goes on", not any("STOPPING=1" in text for text in heard), heard)
+check("it is the same process", daemon.poll() is None)
+check("gives signs of life", len(hear("WATCHDOG=1") + hear("WATCHDOG=1")) >= 2)
+check("and has the service manager's socket", os.stat(PATH).st_ino == inode)
+
+# ---- stopping ----
+
 with connect(PATH) as waiting:
     waiting.sendall(lib_daemon.frame({"command": "wait", "volume": "second", "for": "native"}))
     with connect(PATH) as ready:

@@ -269,12 +269,16 @@ done
 upgrade_top() {
 	"$helpers/keeper_ctl" upgrade "$scratch/run/layer4" "$scratch/$1" >"$scratch/answer"
 }
+# Below is an overlay, too: a handle of its file is good for as long as the kernel knows the file, so it is held.
+: >"$scratch/layer3/written"
+exec 7<"$scratch/layer3/written"
 "$once" rewrite "$below/written" 300 &
 writer=$!
 check 'a newer program takes over while a file is written' upgrade_top newer
 check 'and the older again' upgrade_top same
 check 'what was written is read, and what is mapped agrees' wait "$writer"
 check_same 'by way of the page cache' cached "$(keeper layer4 get data_path)"
+exec 7<&-
 umount "${layers[@]}"
 finish layers
 

@@ -379,6 +379,37 @@ static int repeat_live(struct mounting *x, const struct volume_record *old, char
 	return r == 0 ? 1 : r == -ENOENT ? 0 : r;
 }
 
+static int keep_text(char **io_text, bool is_said, const char *old)
+{
+	char *text;
+
+	if (is_said || !old)
+		return 0;
+	text = strdup(old);
+	if (!text)
+		return -ENOMEM;
+	free(*io_text);
+	*io_text = text;
+	return 0;
+}
+
+/*
+ * A node agent says the same of a volume each time. What it leaves to mountd.conf was decided when it said so first:
+ * else a change there would keep every pod of the node that runs from being started again.
+ */
+static int keep_assumed(struct mounting *x, const struct volume_record *old)
+{
+	const struct mount_request *q = x->request;
+	int r;
+
+	if (q->front != FRONT_FLEXVOLUME && q->front != FRONT_CSI)
+		return 0;
+	r = keep_text(&x->vol->policy, q->policy != NULL, old->policy);
+	if (r == 0)
+		r = keep_text(&x->vol->ownership, q->ownership != NULL, old->ownership);
+	return r < 0 ? r : keep_text(&x->vol->excludes, q->excludes != NULL, old->excludes);
+}
+
 static enum proto_exit mount_known(struct mounting *x, struct volume_record *old)
 {
 	char why[ANSWER_TEXT_MAX] = "";
@@ -395,6 +426,8 @@ static enum proto_exit mount_known(struct mounting *x, struct volume_record *old
 					   why[0] ? why : strerror(-r));
 		return mount_now(x, false);
 	}
+	if (keep_assumed(x, old) < 0)
+		return no_memory(x->answer);
 	difference = first_difference(old, x->vol);
 	if (difference)
 		return answer_fail(x->answer, EXIT_FAILED, "volume %s exists with another %s",

@@ -46,6 +46,22 @@ check 'unmount again' succeeds unmount "$(target a)"
 make_target a
 check 'unmount of what was never mounted (a reboot, the pod gone)' succeeds unmount "$(target a)"
 
+# ---- what mountd.conf assumes changes between a mount and its repetition ----
+make_target a
+succeeds mount "$(target a)" "$(options a plugin=emptyDir)"
+mkdir -p "$FSGROUPFS_ROOT/etc/fsgroupfs"
+printf '[flexvolume]\nplugins = emptyDir\npolicy = OnRootMismatch\nexclude = *.key\ndefault-ownership = virtual\n' \
+	>"$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.conf"
+check 'mount again, and the pod goes on as it was' succeeds mount "$(target a)" "$(options a plugin=emptyDir)"
+check_same 'with what it was mounted with' 'Always converge' "$(field_of "$(target a)" '"\(.policy) \(.ownership)"')"
+check 'what the pod says itself must be the same' says Failure 'another policy' mount "$(target a)" \
+	"$(options a plugin=emptyDir policy=RootOnly)"
+succeeds unmount "$(target a)"
+check 'a new mount has the new ones' succeeds mount "$(target a)" "$(options a plugin=emptyDir)"
+check_same 'all of them' 'OnRootMismatch virtual' "$(field_of "$(target a)" '"\(.policy) \(.ownership)"')"
+succeeds unmount "$(target a)"
+rm "$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.conf"
+
 # ---- two volumes of one pod at once; two calls for one ----
 make_target b
 make_target c

@@ -95,6 +95,7 @@ static void write_status(struct control *c, struct keyval_writer *w, char *text)
 	keyval_add(w, "rate", "%llu", (unsigned long long)atomic_load(&h->rate));
 	keyval_add(w, "paused", "%u", atomic_load(&h->paused));
 	keyval_add(w, "converge_rate", "%llu", (unsigned long long)atomic_load(&h->converge_rate));
+	keyval_add(w, "number", "%llu", (unsigned long long)++c->last_status);
 	keyval_add(w, "protocol", "%d", CONTROL_PROTOCOL);
 	keyval_add(w, "keeper_pid", "%d", (int)getpid());
 	keyval_add(w, "keeper_version", "%s", FSGROUPFS_VERSION);

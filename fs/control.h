@@ -8,6 +8,7 @@
  * SOCK_SEQPACKET, one keyval message a packet (fs/base/keyval.h). Requests: status, watch, pause,
  * resume, rate, converge, handoff, finished, recover, upgrade, explain (with a descriptor: fs/explain.h); the keeper's answers are described at their
  * handlers in control.c. A keeper outlives the program that it was started from, so whoever asks may be newer:
+ * Each status has a number, higher than that of the one before, for who hears of them on several connections.
  * CONTROL_PROTOCOL is in each status ("protocol"; keepers without it speak 1), requests and fields are only
  * added, and what a keeper does not know it answers with ENOSYS. A client that does not read loses its connection, never the keeper's time. Single-threaded.
  */
@@ -61,6 +62,7 @@ struct control {
 		bool watches;
 	} clients[CONTROL_CLIENTS_MAX];
 	uint64_t last_serial;
+	uint64_t last_status; /* the number of the last status message */
 	struct shared *shared;
 	struct control_actions actions;
 };

@@ -108,6 +108,7 @@ int overlay_status_parse(const char *message, struct overlay_status *ret_status)
 	bad |= get_u64(message, "converge_rate", &s.converge_rate);
 	bad |= get_u64(message, "restarts", &s.restarts);
 	bad |= get_u64(message, "upgrades", &s.upgrades);
+	bad |= get_u64(message, "number", &s.number);
 	bad |= get_u64(message, "protocol", &s.protocol);
 	bad |= get_u64(message, "mount_id", &s.mount_id);
 	bad |= get_u64(message, "failures_total", &s.failures_total);

@@ -205,7 +205,19 @@ static void note_fall_back(const struct overlay_status *before, struct overlay_s
 			 before->server_version);
 }
 
-/* Takes a status message in. */
+/* Whether the keeper has said something since, which came by another connection. Under o->lock. */
+static bool is_outdated(struct overlay *o, const struct overlay_status *status)
+{
+	struct overlay_status last;
+
+	overlay_status_get(o, &last);
+	return status->number != 0 && status->number < last.number;
+}
+
+/*
+ * Takes a status message in. One that has been overtaken on its way is no news: a volume that is native would be taken
+ * for one that converges, until its keeper speaks again, which it may never do.
+ */
 static int take_message(struct overlay *o, const char *text, struct overlay_status *ret_status)
 {
 	struct overlay_status before, status;
@@ -218,6 +230,14 @@ static int take_message(struct overlay *o, const char *text, struct overlay_stat
 	if (!copy)
 		return -ENOMEM;
 	pthread_mutex_lock(&o->lock);
+	if (is_outdated(o, &status)) {
+		overlay_status_get(o, &status);
+		pthread_mutex_unlock(&o->lock);
+		free(copy);
+		if (ret_status)
+			*ret_status = status;
+		return 0;
+	}
 	free(o->message);
 	o->message = copy;
 	pthread_mutex_lock(&o->owner->lock);

@@ -101,3 +101,12 @@ int caller_place_check(const struct target *target, const int fds[PROTO_FDS], ch
 			    ret_error);
 	return 0;
 }
+
+bool caller_is_elsewhere(const char *volume, const int *fds)
+{
+	AUTO(target) *target = NULL;
+	char why[TARGET_ERROR_MAX];
+
+	return fds && target_open(volume, &target, why) == 0 &&
+	       caller_place_check(target, fds, why) < 0;
+}

@@ -10,6 +10,8 @@
  * Knows mount namespaces and the peers of mounts in them. Asks no file system's server. No state, any thread.
  */
 
+#include <stdbool.h>
+
 #include "mountd/proto.h"
 #include "mountd/target.h"
 
@@ -21,5 +23,8 @@
  * Returns 0, -EXDEV (another place), -EINVAL (these are no such descriptors), -errno, each with a line.
  */
 int caller_place_check(const struct target *target, const int fds[PROTO_FDS], char *ret_error);
+
+/* caller_is_elsewhere: whether the path @volume is another place to its caller; not where @fds is NULL: nothing is said. */
+bool caller_is_elsewhere(const char *volume, const int *fds);
 
 #endif

@@ -85,9 +85,11 @@ static int receive(int fd, bool endless, client_frame_fn on_frame, void *arg, js
 /* The path that the daemon is to find as the client does, or NULL. */
 static const char *place_of(const json_t *request)
 {
-	bool by_hand = json_is_true(json_object_get(request, "byHand"));
+	const char *command = json_string_value(json_object_get(request, "command"));
+	bool is_mounted = (command && strcmp(command, "remount") == 0) ||
+			  json_is_true(json_object_get(request, "byHand"));
 	const char *path =
-		json_string_value(json_object_get(request, by_hand ? "volume" : "target"));
+		json_string_value(json_object_get(request, is_mounted ? "volume" : "target"));
 
 	return path && path[0] == '/' ? path : NULL;
 }

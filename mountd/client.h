@@ -30,7 +30,7 @@ int client_call(const char *root, json_t *request, client_frame_fn on_frame, voi
 
 /*
  * client_call_in: the same for a client that speaks of the mount namespace @space (client_place.h); NULL: our own, as
- * client_call(). With a mount, and with a umount by hand, the daemon learns which place is meant.
+ * client_call(). With a mount, a remount, and a umount by hand the daemon learns which place is meant.
  */
 int client_call_in(const char *root, const char *space, json_t *request, client_frame_fn on_frame,
 		   void *arg, json_t **ret_reply, char *ret_error, size_t size);

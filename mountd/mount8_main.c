@@ -16,6 +16,7 @@
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
 #include "mountd/client.h"
+#include "mountd/client_place.h"
 #include "mountd/mount8_options.h"
 #include "mountd/mount8_umount.h"
 #include "mountd/object_file.h"
@@ -200,11 +201,21 @@ static int fill_mount(struct call *c, json_t *request, char *why)
 	return text ? words_set_text(request, "mountOptions", text, why) : EXIT_OK;
 }
 
-static int fill_remount(struct call *c, json_t *request, char *why)
+/* All of the list counts, and what it does not have is off; access times stay: mount(2), MS_REMOUNT. */
+static struct mount_flags remount_flags(const struct call *c)
 {
-	AUTO_FREE char *text = NULL;
 	static const char *const off[] = { "rw", "suid", "dev", "exec" };
 	struct mount_flags flags = { 0 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(off); i++)
+		(void)mount_flags_add(&flags, off[i]);
+	return mount_flags_over(&flags, &c->options.flags);
+}
+
+static int fill_remount(struct call *c, json_t *request, char *why)
+{
+	const struct mount_flags flags = remount_flags(c);
+	AUTO_FREE char *text = NULL;
 
 	if (c->options.spec || c->options.objects || c->options.source) {
 		snprintf(why, WORDS_ERROR_MAX, "%s cannot change by a remount",
@@ -213,10 +224,6 @@ static int fill_remount(struct call *c, json_t *request, char *why)
 					      "source");
 		return EXIT_FAILED;
 	}
-	/* All of the list counts, and what it does not have is off; access times stay: mount(2), MS_REMOUNT. */
-	for (size_t i = 0; i < ARRAY_SIZE(off); i++)
-		(void)mount_flags_add(&flags, off[i]);
-	flags = mount_flags_over(&flags, &c->options.flags);
 	if (mount_flags_text(&flags, &text) < 0)
 		return EXIT_FAILED;
 	return text ? words_set_text(request, "mountOptions", text, why) : EXIT_OK;
@@ -260,15 +267,32 @@ static int finish(const struct call *c, const json_t *reply)
 	return MOUNT8_OK;
 }
 
+/* What is no volume's mount is none of the daemon's business: a bind mount of one, an overlay without a daemon. */
+static int remount_plainly(struct call *c)
+{
+	struct mount_flags flags = remount_flags(c);
+	struct mount_attr attr = { .attr_set = flags.set, .attr_clr = flags.clear };
+	int r = c->space ? client_place_enter(c->space) : 0;
+
+	if (r == 0 && mount_setattr(AT_FDCWD, c->dir, AT_SYMLINK_NOFOLLOW, &attr, sizeof(attr)) < 0)
+		r = -errno;
+	return r < 0 ? complain(c, MOUNT8_FAILED, "%s", strerror(-r)) : MOUNT8_OK;
+}
+
 static int ask(struct call *c, json_t *request)
 {
 	char why[1024] = "no memory";
 	json_t *reply = NULL;
 	int exit;
 
+	if (c->options.remount && !mount8_has_records(c->root))
+		return remount_plainly(c);
 	if (client_call_in(c->root, c->space, request, NULL, NULL, &reply, why, sizeof(why)) < 0)
 		return complain(c, MOUNT8_SYSTEM, "%s", why);
-	exit = finish(c, reply);
+	if (c->options.remount && client_reply_exit(reply) == EXIT_NO_VOLUME)
+		exit = remount_plainly(c);
+	else
+		exit = finish(c, reply);
 	json_decref(reply);
 	return exit;
 }

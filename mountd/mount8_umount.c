@@ -45,8 +45,7 @@ complain(const struct call *c, const char *format, ...)
 		text);
 }
 
-/* Whether there is any record at all: without one no daemon is started to be told so. */
-static bool has_records(const char *root)
+bool mount8_has_records(const char *root)
 {
 	AUTO(layout) *layout = NULL;
 
@@ -117,7 +116,8 @@ static bool make_read_only(const struct call *c)
 
 static int unmount(const struct call *c)
 {
-	enum outcome outcome = has_records(c->root) ? unmount_volume(c) : OUTCOME_NOT_A_VOLUME;
+	enum outcome outcome =
+		mount8_has_records(c->root) ? unmount_volume(c) : OUTCOME_NOT_A_VOLUME;
 	int r;
 
 	if (outcome == OUTCOME_NOT_A_VOLUME) {

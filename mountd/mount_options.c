@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mount.h>
 
+#include "mountd/caller_place.h"
 #include "mountd/manager_impl.h"
 
 /* A hand-off comes once: what it has put at the target is found by the second try. */
@@ -202,8 +203,9 @@ static enum proto_exit remount_locked(struct manager *m, const struct volume_rec
 	return EXIT_OK;
 }
 
-enum proto_exit manager_remount(struct manager *m, const char *volume, const char *mount_options,
-				const json_t *given, struct answer *answer)
+enum proto_exit manager_remount(struct manager *m, const char *volume, const int *place,
+				const char *mount_options, const json_t *given,
+				struct answer *answer)
 {
 	AUTO(volume_record) *vol = NULL;
 	struct mount_flags flags = { 0 };
@@ -212,7 +214,7 @@ enum proto_exit manager_remount(struct manager *m, const char *volume, const cha
 
 	if (r < 0)
 		return answer_fail(answer, EXIT_FAILED, "%s", why);
-	r = volume_find_locked(m, volume, &vol);
+	r = caller_is_elsewhere(volume, place) ? -ENOENT : volume_find_locked(m, volume, &vol);
 	if (r < 0)
 		return volume_not_found(answer, r);
 	if (remount_locked(m, vol, &flags, given, answer) == EXIT_OK) {

@@ -357,8 +357,8 @@ static enum proto_exit handle_remount(struct request *q)
 	if (!json_is_string(volume) || (options && !json_is_string(options)))
 		answer_fail(&q->answer, EXIT_USAGE, "volume and mountOptions are texts");
 	else
-		manager_remount(q->m, json_string_value(volume), json_string_value(options),
-				q->args, &q->answer);
+		manager_remount(q->m, json_string_value(volume), q->place,
+				json_string_value(options), q->args, &q->answer);
 	json_decref(volume);
 	json_decref(options);
 	return q->answer.exit;

@@ -109,21 +109,12 @@ void vanished_look(struct manager *m)
 
 /* ---- umount(8), which asks us first ---- */
 
-static bool is_elsewhere(const char *volume, const int *place)
-{
-	AUTO(target) *target = NULL;
-	char why[TARGET_ERROR_MAX];
-
-	return place && target_open(volume, &target, why) == 0 &&
-	       caller_place_check(target, place, why) < 0;
-}
-
 enum proto_exit manager_unmount_by_hand(struct manager *m, const char *volume, const int *place,
 					bool lazy, struct answer *answer)
 {
 	AUTO(volume_record) *vol = NULL;
 	char why[ANSWER_TEXT_MAX];
-	int r = is_elsewhere(volume, place) ? -ENOENT : volume_find_locked(m, volume, &vol);
+	int r = caller_is_elsewhere(volume, place) ? -ENOENT : volume_find_locked(m, volume, &vol);
 
 	if (r == -ENOENT)
 		return EXIT_OK;

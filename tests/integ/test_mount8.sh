@@ -179,6 +179,9 @@ check_same 'place: is here' "$GROUP" "$(stat -c %g "$pod/d0")"
 check 'place: a copy elsewhere is unmounted there' \
 	elsewhere sh -c '"$1" "$2" && ! mountpoint -q "$2"' _ "$scratch/helpers/umount.fuse.fsgroupfs" "$pod"
 check 'place: and is here still' mountpoint -q "$pod"
+# shellcheck disable=SC2016
+check 'place: a copy elsewhere is remounted there' elsewhere sh -c 'mount -o remount,ro "$1"' _ "$pod"
+check 'place: and is writable here' has_option "$pod" rw
 check 'place: -N of the helper of umount(8)' elsewhere "$scratch/helpers/umount.fuse.fsgroupfs" "$pod" -N "$$"
 check_same 'place: is gone here' '[]' "$(ctl list --json | jq -c .)"
 check 'place: -N that is none' says 2 'the mount namespace /dev/null' "$BIN/mount.fsgroupfs" "$data" "$pod" -N /dev/null
@@ -208,6 +211,10 @@ check 'umount.fuse.fsgroupfs: -r' helper -r "$pod"
 check 'umount.fuse.fsgroupfs: makes it read-only' has_option "$pod" ro
 exec 8<&-
 mount --bind "$pod/d1" "$two"
+check 'a bind mount of it: remount' mount -o remount,ro,nosuid "$two"
+check_same 'a bind mount of it: alone has changed' 'ro,nosuid ro' "$(options_of "$two" | cut -d , -f 1,2) $(options_of "$pod" | cut -d , -f 1)"
+check 'a bind mount of it: remount writable' mount -o remount,rw "$two"
+check 'its volume stays as it is' has_option "$pod" ro
 check 'umount.fuse.fsgroupfs: a bind mount of it' helper "$two"
 check_same 'umount.fuse.fsgroupfs: is no business of the daemon' "$pod" "$(mounts_below "$scratch" | grep -F "$pod")"
 check 'umount.fuse.fsgroupfs: umount' helper -v "$pod"

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "fs/base/log.h"
+#include "mountd/ctl_progress.h"
 #include "mountd/ctl_show.h"
 #include "mountd/proto.h"
 
@@ -92,7 +93,7 @@ bool ctl_show_plan(const struct ctl *ctl, const json_t *result)
 int ctl_call_plainly(const struct ctl *ctl, const char *subject, json_t *request)
 {
 	json_t *result = NULL;
-	int exit = ctl_call(ctl, subject, request, NULL, NULL, &result);
+	int exit = progress_call(ctl, subject, request, false, &result);
 
 	if (exit == EXIT_OK && !ctl_show_plan(ctl, result) && ctl->json)
 		show_json(result ? result : json_null(), false);

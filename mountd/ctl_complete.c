@@ -7,6 +7,7 @@
 
 #include "mountd/ctl_help.h"
 #include "mountd/proto.h"
+#include "mountd/spec.h"
 
 static const char bash_script[] =
 	"_fsgroupctl() {\n"
@@ -90,6 +91,16 @@ static bool is_text(const char *word, size_t len, const char *text)
 	return strlen(text) == len && memcmp(word, text, len) == 0;
 }
 
+static void offer_plugins(const char *begun, struct completion *io_completion)
+{
+	const char *name;
+
+	for (size_t i = 0; (name = spec_plugin_at(i)) != NULL; i++) {
+		if (strncmp(name, begun, strlen(begun)) == 0)
+			io_completion->word(io_completion->arg, name, strlen(name));
+	}
+}
+
 /* One of the alternatives "a|b|C". */
 static void offer(const char *word, size_t len, const char *begun, struct completion *io_completion)
 {
@@ -98,6 +109,8 @@ static void offer(const char *word, size_t len, const char *begun, struct comple
 		io_completion->files = true;
 	else if (is_text(word, len, "TARGET") || is_text(word, len, "ID"))
 		io_completion->volumes = true;
+	else if (is_text(word, len, "NAME"))
+		offer_plugins(begun, io_completion);
 	else if (is_text(word, len, "COMMAND"))
 		io_completion->commands = true;
 	else if (!is_placeholder(word, len) && strncmp(word, begun, strlen(begun)) == 0 &&

@@ -12,6 +12,7 @@
 #include "fs/base/parse.h"
 #include "mountd/client_words.h"
 #include "mountd/ctl_file.h"
+#include "mountd/ctl_progress.h"
 #include "mountd/ctl_show.h"
 #include "mountd/path.h"
 #include "mountd/proto.h"
@@ -253,7 +254,7 @@ int ctl_update(const struct ctl *ctl, int argc, char **argv)
 		json_decref(a.request);
 		return exit;
 	}
-	exit = ctl_call(ctl, argv[optind], a.request, NULL, NULL, &result);
+	exit = progress_call(ctl, argv[optind], a.request, false, &result);
 	if (exit == EXIT_OK && ctl->json && !ctl->dry_run) {
 		show_json(result, false);
 	} else if (exit == EXIT_OK && !ctl_show_plan(ctl, result)) {

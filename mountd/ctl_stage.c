@@ -9,6 +9,7 @@
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
 #include "mountd/ctl_file.h"
+#include "mountd/ctl_progress.h"
 #include "mountd/ctl_show.h"
 #include "mountd/path.h"
 #include "mountd/proto.h"
@@ -92,7 +93,7 @@ static int call(const struct ctl *ctl, json_t *request)
 	int exit;
 
 	device = text ? strdup(text) : NULL;
-	exit = ctl_call(ctl, device, request, NULL, NULL, &result);
+	exit = progress_call(ctl, device, request, false, &result);
 	text = json_string_value(json_object_get(result, "id"));
 	if (exit == EXIT_OK && !ctl_show_plan(ctl, result)) {
 		if (ctl->json)

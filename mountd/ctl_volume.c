@@ -243,7 +243,7 @@ int ctl_refresh(const struct ctl *ctl, int argc, char **argv)
 	if (request && o.pod)
 		json_object_set_new(request, "pod", json_string(o.pod));
 	json_decref(objects);
-	exit = ctl_call(ctl, o.argument, request, NULL, NULL, &result);
+	exit = progress_call(ctl, o.argument, request, false, &result);
 	if (exit == EXIT_OK && !ctl_show_plan(ctl, result)) {
 		if (ctl->json)
 			show_json(result, false);

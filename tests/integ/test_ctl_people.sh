@@ -353,6 +353,16 @@ if command -v zsh >/dev/null; then
 		'fsgroupctl unmount pla' 'in' zsh -fi
 fi
 ctl unmount --all
+mkdir "$scratch/dead"
+ctl mount --plugin local --source "$data" --target "$scratch/dead" --fsgroup "$GROUP" --handoff no --volume-id dead
+server=$(field_of dead .server.pid)
+kill_daemon KILL
+kill -9 "$(awk '/^PPid/ { print $2 }' "/proc/$server/status")" "$server"
+no_process_stays
+check 'doctor finds an overlay that nobody serves' examine
+check 'by its volume' jq -e '.[] | select(.check == "overlays" and .verdict == "warn") | .message | contains("dead")' \
+	"$scratch/findings"
+ctl unmount --all
 kill_daemon TERM
 check 'doctor starts no daemon' examine
 check_same 'and none runs' "$(daemon_pid)" ''

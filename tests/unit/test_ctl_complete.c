@@ -76,6 +76,8 @@ static void complete_values_of_an_option(void **state)
 	assert_string_equal(found.words, " converged");
 	COMPLETE(&found, "converge", "v", "--rate", "");
 	assert_string_equal(found.words, " max");
+	COMPLETE(&found, "mount", "--plugin", "se");
+	assert_string_equal(found.words, " secret");
 	COMPLETE(&found, "mount", "--objects", "");
 	assert_true(found.completion.files);
 	COMPLETE(&found, "mount", "--staged", "");

@@ -18,12 +18,23 @@
 
 /* What this thread is now; a switch that changes nothing costs nothing. */
 static __thread mode_t current_umask = (mode_t)-1;
+static __thread uid_t current_uid;
+static __thread gid_t current_gid;
+
+/* glibc's setfsuid and setfsgid are per thread, unlike its setuid family. */
+static void become(uid_t uid, gid_t gid)
+{
+	if (gid != current_gid)
+		setfsgid(gid);
+	if (uid != current_uid)
+		setfsuid(uid);
+	current_gid = gid;
+	current_uid = uid;
+}
 
 void caller_enter(const struct caller *c, gid_t gid)
 {
-	/* glibc's setfsuid and setfsgid are per thread, unlike its setuid family. */
-	setfsgid(gid);
-	setfsuid(c->uid);
+	become(c->uid, gid);
 	if (c->umask != current_umask) {
 		umask(c->umask);
 		current_umask = c->umask;
@@ -32,13 +43,12 @@ void caller_enter(const struct caller *c, gid_t gid)
 
 void caller_enter_owner(uid_t uid)
 {
-	setfsuid(uid);
+	become(uid, 0);
 }
 
 void caller_leave(void)
 {
-	setfsuid(0);
-	setfsgid(0);
+	become(0, 0);
 }
 
 /* Raises or drops one of this thread's effective capabilities; what is not permitted stays dropped. */
@@ -59,14 +69,14 @@ static int set_effective(int capability, bool on)
 
 int caller_enter_stranger(gid_t gid)
 {
-	setfsgid(gid == 0 ? 1 : 0);
+	become(0, gid == 0 ? 1 : 0);
 	return set_effective(CAP_FSETID, false);
 }
 
 void caller_leave_stranger(void)
 {
 	(void)set_effective(CAP_FSETID, true);
-	setfsgid(0);
+	become(0, 0);
 }
 
 /*

@@ -233,6 +233,12 @@ static int slot_obtain(struct node_table *t, const struct tree_key *key, uint64_
 int node_lookup(struct node_table *t, int fd, const struct stat *st, uint64_t exclude,
 		struct node_info *ret_info)
 {
+	return node_lookup_made(t, fd, st, exclude, 0, ret_info);
+}
+
+int node_lookup_made(struct node_table *t, int fd, const struct stat *st, uint64_t exclude,
+		     uint32_t flags, struct node_info *ret_info)
+{
 	struct ledger_record *rec = ledger_current();
 	struct tree_key key;
 	struct node_slot *s;
@@ -256,6 +262,7 @@ int node_lookup(struct node_table *t, int fd, const struct stat *st, uint64_t ex
 				s->exclude = exclude;
 			else
 				s->exclude &= exclude;
+			s->flags |= flags;
 			node_change_begin(t, slot);
 			s->nlookup++;
 			if (rec)
@@ -408,6 +415,18 @@ void node_let_go(struct node_table *t, uint64_t id)
 	pthread_mutex_unlock(&t->lock);
 }
 
+/* Table lock held. */
+static int slot_unlinked(struct node_table *t, uint32_t slot, int fd)
+{
+	int r = 0;
+
+	t->shared->slots[slot].flags |= NODE_UNLINKED;
+	if (t->shared->slots[slot].nlookup > 0)
+		r = node_slot_hold(t, slot, fd);
+	node_slot_release(t, slot);
+	return r;
+}
+
 int node_unlinked(struct node_table *t, int fd, const struct stat *st)
 {
 	struct tree_key key;
@@ -418,12 +437,21 @@ int node_unlinked(struct node_table *t, int fd, const struct stat *st)
 		return r;
 	pthread_mutex_lock(&t->lock);
 	slot = node_index_find(t, &key);
-	if (slot != 0) {
-		t->shared->slots[slot].flags |= NODE_UNLINKED;
-		if (t->shared->slots[slot].nlookup > 0)
-			r = node_slot_hold(t, slot, fd);
-		node_slot_release(t, slot);
-	}
+	if (slot != 0)
+		r = slot_unlinked(t, slot, fd);
+	pthread_mutex_unlock(&t->lock);
+	return r;
+}
+
+int node_unlinked_id(struct node_table *t, uint64_t id, int fd)
+{
+	uint32_t slot;
+	int r;
+
+	pthread_mutex_lock(&t->lock);
+	r = node_slot_check(t, id, &slot);
+	if (r == 0)
+		r = slot_unlinked(t, slot, fd);
 	pthread_mutex_unlock(&t->lock);
 	return r;
 }

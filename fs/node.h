@@ -56,6 +56,10 @@ void node_table_free(struct node_table *t);
 int node_lookup(struct node_table *t, int fd, const struct stat *st, uint64_t exclude,
 		struct node_info *ret_info);
 
+/* node_lookup_made: node_lookup and node_settle in one, for what was just made. @flags: 0, or those of node_settle */
+int node_lookup_made(struct node_table *t, int fd, const struct stat *st, uint64_t exclude,
+		     uint32_t flags, struct node_info *ret_info);
+
 /* node_forget: the kernel gives @count lookups back. A node id that is not there is ignored. */
 void node_forget(struct node_table *t, uint64_t id, uint64_t count);
 
@@ -108,6 +112,9 @@ void node_let_go(struct node_table *t, uint64_t id);
  * @fd pins it; a slot that only the run remembered is freed. node_relinked takes that back.
  */
 int node_unlinked(struct node_table *t, int fd, const struct stat *st);
+
+/* node_unlinked_id: the same where its node id is known, which costs no file handle. -ESTALE: nobody knows it any more. */
+int node_unlinked_id(struct node_table *t, uint64_t id, int fd);
 void node_relinked(struct node_table *t, uint64_t id);
 
 void node_set_exclude(struct node_table *t, uint64_t id, uint64_t exclude);

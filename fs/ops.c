@@ -53,8 +53,14 @@ double ops_attr_timeout(const struct overlay *ov, uint32_t node_flags)
 int ops_entry(struct overlay *ov, int fd, const struct stat *st, uint64_t exclude,
 	      struct fuse_entry_param *ret_entry)
 {
+	return ops_entry_made(ov, fd, st, exclude, 0, ret_entry);
+}
+
+int ops_entry_made(struct overlay *ov, int fd, const struct stat *st, uint64_t exclude,
+		   uint32_t flags, struct fuse_entry_param *ret_entry)
+{
 	struct node_info node;
-	int r = node_lookup(ov->nodes, fd, st, exclude, &node);
+	int r = node_lookup_made(ov->nodes, fd, st, exclude, flags, &node);
 
 	if (r < 0)
 		return r;

@@ -87,6 +87,10 @@ double ops_attr_timeout(const struct overlay *ov, uint32_t node_flags);
 int ops_entry(struct overlay *ov, int fd, const struct stat *st, uint64_t exclude,
 	      struct fuse_entry_param *ret_entry);
 
+/* ops_entry_made: for what was just made, with the flags of run_note_created(). */
+int ops_entry_made(struct overlay *ov, int fd, const struct stat *st, uint64_t exclude,
+		   uint32_t flags, struct fuse_entry_param *ret_entry);
+
 /* ops_reply_entry: replies; when the kernel no longer waits, the lookup is taken back. */
 void ops_reply_entry(fuse_req_t req, const struct fuse_entry_param *entry);
 

@@ -145,12 +145,13 @@ static int creation_finish(const struct creation *new, int fd, mode_t type, stru
 	uint64_t exclude = new->name ? exclude_child(new->ov->options->exclude, new->dir.exclude,
 						     new->name, S_ISDIR(type)) :
 				       0;
+	uint32_t flags;
 	int r = adjust(new, fd, type, io_st);
 
 	if (r == 0)
-		r = run_settle_created(&new->ov->run, fd, io_st);
+		r = run_note_created(&new->ov->run, fd, io_st, &flags);
 	if (r == 0)
-		r = ops_entry(new->ov, fd, io_st, exclude, ret_entry);
+		r = ops_entry_made(new->ov, fd, io_st, exclude, flags, ret_entry);
 	if (r < 0)
 		creation_undo(new, type);
 	return r;

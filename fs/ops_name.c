@@ -69,10 +69,21 @@ void ops_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const char 
 }
 
 /*
+ * Whether the table has the inode @fd. @id: its node id as the call began, which saves its file handle; 0: it had none,
+ * but somebody may have looked it up since.
+ */
+static bool is_known(struct overlay *ov, int fd, const struct stat *st, uint64_t id,
+		     struct node_info *ret_node)
+{
+	return (id != 0 ? node_get(ov->nodes, id, ret_node) :
+			  node_find(ov->nodes, fd, st, ret_node)) == 0;
+}
+
+/*
  * After an operation that may have taken the last link of what @fd, pinned before, is open on. The walk does
  * not find it any more: what somebody may still hold is converged now.
  */
-static void note_unlinked(struct overlay *ov, int fd)
+static void note_unlinked(struct overlay *ov, int fd, uint64_t id)
 {
 	struct node_info node;
 	struct stat st;
@@ -80,14 +91,16 @@ static void note_unlinked(struct overlay *ov, int fd)
 	/* ext4 counts a removed directory's links to 0 too. */
 	if (fd < 0 || tree_stat(fd, &st) < 0 || st.st_nlink != 0)
 		return;
-	if (ov->converger && node_find(ov->nodes, fd, &st, &node) == 0)
+	if (!is_known(ov, fd, &st, id, &node))
+		return;
+	if (ov->converger)
 		converge_moved(ov->converger, fd, &st, node.exclude);
-	node_unlinked(ov->nodes, fd, &st);
+	node_unlinked_id(ov->nodes, node.id, fd);
 }
 
 /* Removes the entry @name, which is @victim. */
 static int unlink_victim(struct overlay *ov, int dir_fd, const char *name, int flags, int victim,
-			 const struct stat *st)
+			 const struct stat *st, uint64_t *ret_id)
 {
 	uint64_t id = 0;
 	int r = node_hold(ov->nodes, victim, st, &id);
@@ -97,6 +110,7 @@ static int unlink_victim(struct overlay *ov, int dir_fd, const char *name, int f
 	ledger_start(0, 0, id, st->st_ino);
 	if (unlinkat(dir_fd, name, flags) == 0) {
 		ledger_done();
+		*ret_id = id;
 		return 0;
 	}
 	r = -errno;
@@ -106,7 +120,8 @@ static int unlink_victim(struct overlay *ov, int dir_fd, const char *name, int f
 }
 
 /* A dead server took the name away already: *ret_victim is what it stood for, where anybody still knows it. */
-static bool was_removed(struct overlay *ov, int dir_fd, const char *name, int *ret_victim)
+static bool was_removed(struct overlay *ov, int dir_fd, const char *name, int *ret_victim,
+			uint64_t *ret_id)
 {
 	const struct ledger_record *rec = ledger_current();
 	struct node_info node;
@@ -116,6 +131,7 @@ static bool was_removed(struct overlay *ov, int dir_fd, const char *name, int *r
 		return false;
 	if (rec->victim == 0 || node_open(ov->nodes, rec->victim, ret_victim, &node) < 0)
 		*ret_victim = -1;
+	*ret_id = rec->victim;
 	return true;
 }
 
@@ -126,18 +142,19 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent, const char *name, int
 	AUTO_FD int dir_fd = -1;
 	AUTO_FD int victim = -1;
 	struct node_info dir;
+	uint64_t id = 0;
 	struct stat st;
 	int r = tree_name_check(name);
 
 	if (r == 0)
 		r = node_open(ov->nodes, parent, &dir_fd, &dir);
-	if (r == 0 && !was_removed(ov, dir_fd, name, &victim)) {
+	if (r == 0 && !was_removed(ov, dir_fd, name, &victim, &id)) {
 		r = tree_pin(dir_fd, name, &victim, &st);
 		if (r == 0)
-			r = unlink_victim(ov, dir_fd, name, flags, victim, &st);
+			r = unlink_victim(ov, dir_fd, name, flags, victim, &st, &id);
 	}
 	if (r == 0)
-		note_unlinked(ov, victim);
+		note_unlinked(ov, victim, id);
 	ops_reply_error(req, op, parent, r);
 }
 
@@ -152,18 +169,19 @@ void ops_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 }
 
 /* What moved into @dir as @name: its patterns anew, and the walker may have passed there already. */
-static void note_moved(struct overlay *ov, int fd, const struct node_info *dir, const char *name)
+static void note_moved(struct overlay *ov, int fd, uint64_t id, const struct node_info *dir,
+		       const char *name)
 {
 	struct node_info node;
 	struct stat st;
 	uint64_t exclude;
-	bool is_known;
+	bool known;
 
 	if (fd < 0 || tree_stat(fd, &st) < 0)
 		return;
 	exclude = exclude_child(ov->options->exclude, dir->exclude, name, S_ISDIR(st.st_mode));
-	is_known = node_find(ov->nodes, fd, &st, &node) == 0;
-	if (is_known && node.exclude != exclude) {
+	known = is_known(ov, fd, &st, id, &node);
+	if (known && node.exclude != exclude) {
 		node_set_exclude(ov->nodes, node.id, exclude);
 		overlay_invalidate(ov, node.id);
 		/* Below a directory the kernel has names in its cache: looked up again, they are judged anew. */
@@ -171,7 +189,7 @@ static void note_moved(struct overlay *ov, int fd, const struct node_info *dir, 
 			overlay_invalidate_names(ov);
 	}
 	/* Its ".." may be another; that is nothing that the kernel looks for. */
-	if (S_ISDIR(st.st_mode) && is_known)
+	if (S_ISDIR(st.st_mode) && known)
 		overlay_invalidate_listing(ov, node.id);
 	if (ov->converger)
 		converge_moved(ov->converger, fd, &st, exclude);
@@ -182,7 +200,8 @@ struct move {
 	int dir_fd, new_dir_fd;
 	const char *name, *new_name;
 	unsigned flags;
-	int moved, victim; /* -1: nothing is there */
+	int moved, victim;	      /* -1: nothing is there */
+	uint64_t moved_id, victim_id; /* node ids; 0: the table had none */
 };
 
 /*
@@ -206,12 +225,13 @@ static bool was_moved(struct overlay *ov, struct move *io_move)
 		io_move->moved = -1;
 	if (rec->victim == 0 || node_open(ov->nodes, rec->victim, &io_move->victim, &node) < 0)
 		io_move->victim = -1;
+	io_move->moved_id = rec->object;
+	io_move->victim_id = rec->victim;
 	return true;
 }
 
 static int move(struct overlay *ov, struct move *io_move)
 {
-	uint64_t moved_id = 0, victim_id = 0;
 	struct stat moved = { 0 }, victim = { 0 };
 	struct node_info node;
 	int r = tree_pin(io_move->dir_fd, io_move->name, &io_move->moved, &moved);
@@ -219,15 +239,15 @@ static int move(struct overlay *ov, struct move *io_move)
 	if (r < 0)
 		return r;
 	if (node_find(ov->nodes, io_move->moved, &moved, &node) == 0)
-		moved_id = node.id;
+		io_move->moved_id = node.id;
 	r = tree_pin(io_move->new_dir_fd, io_move->new_name, &io_move->victim, &victim);
 	if (r < 0 && r != -ENOENT)
 		return r;
 	if (r == 0)
-		r = node_hold(ov->nodes, io_move->victim, &victim, &victim_id);
+		r = node_hold(ov->nodes, io_move->victim, &victim, &io_move->victim_id);
 	if (r < 0 && r != -ENOENT)
 		return r;
-	ledger_start(moved_id, moved.st_ino, victim_id, victim.st_ino);
+	ledger_start(io_move->moved_id, moved.st_ino, io_move->victim_id, victim.st_ino);
 	r = 0;
 	if (renameat2(io_move->dir_fd, io_move->name, io_move->new_dir_fd, io_move->new_name,
 		      io_move->flags) < 0) {
@@ -236,8 +256,8 @@ static int move(struct overlay *ov, struct move *io_move)
 	} else {
 		ledger_done();
 	}
-	if (victim_id != 0 && (r < 0 || io_move->flags & RENAME_EXCHANGE))
-		node_let_go(ov->nodes, victim_id);
+	if (io_move->victim_id != 0 && (r < 0 || io_move->flags & RENAME_EXCHANGE))
+		node_let_go(ov->nodes, io_move->victim_id);
 	return r;
 }
 
@@ -245,7 +265,7 @@ void ops_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t 
 		const char *new_name, unsigned int flags)
 {
 	struct overlay *ov = ops_overlay(req);
-	struct move m = { -1, -1, name, new_name, flags, -1, -1 };
+	struct move m = { -1, -1, name, new_name, flags, -1, -1, 0, 0 };
 	struct node_info dir, new_dir;
 	int r = tree_name_check(name);
 
@@ -253,19 +273,24 @@ void ops_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t 
 		r = tree_name_check(new_name);
 	if (r == 0)
 		r = node_open(ov->nodes, parent, &m.dir_fd, &dir);
-	if (r == 0)
+	if (r == 0 && new_parent == parent) {
+		m.new_dir_fd = m.dir_fd;
+		new_dir = dir;
+	} else if (r == 0) {
 		r = node_open(ov->nodes, new_parent, &m.new_dir_fd, &new_dir);
+	}
 	if (r == 0 && !was_moved(ov, &m))
 		r = move(ov, &m);
 	if (r == 0) {
-		note_moved(ov, m.moved, &new_dir, new_name);
+		note_moved(ov, m.moved, m.moved_id, &new_dir, new_name);
 		if (flags & RENAME_EXCHANGE)
-			note_moved(ov, m.victim, &dir, name);
+			note_moved(ov, m.victim, m.victim_id, &dir, name);
 		else
-			note_unlinked(ov, m.victim);
+			note_unlinked(ov, m.victim, m.victim_id);
 	}
+	if (m.new_dir_fd != m.dir_fd)
+		cleanup_fd(&m.new_dir_fd);
 	cleanup_fd(&m.dir_fd);
-	cleanup_fd(&m.new_dir_fd);
 	cleanup_fd(&m.moved);
 	cleanup_fd(&m.victim);
 	ops_reply_error(req, "rename", parent, r);

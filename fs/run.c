@@ -271,11 +271,12 @@ static int make_durable(struct run *run, int fd, const struct stat *st, uint32_t
 	return r;
 }
 
-int run_settle_created(struct run *run, int fd, const struct stat *st)
+int run_note_created(struct run *run, int fd, const struct stat *st, uint32_t *ret_flags)
 {
 	uint32_t flags = NODE_SETTLED;
 	int r;
 
+	*ret_flags = 0;
 	if (run->options->ownership != OWNERSHIP_CONVERGE || run_is_over(run))
 		return 0;
 	if (run->is_durable && !has_epoch(run)) {
@@ -283,7 +284,16 @@ int run_settle_created(struct run *run, int fd, const struct stat *st)
 		if (r < 0)
 			return r;
 	}
-	return node_settle(run->nodes, fd, st, flags);
+	*ret_flags = flags;
+	return 0;
+}
+
+int run_settle_created(struct run *run, int fd, const struct stat *st)
+{
+	uint32_t flags;
+	int r = run_note_created(run, fd, st, &flags);
+
+	return r < 0 || flags == 0 ? r : node_settle(run->nodes, fd, st, flags);
 }
 
 static int settle_changed(struct run *run, struct node_info *io_node, int fd, struct stat *io_st)

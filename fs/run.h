@@ -102,7 +102,11 @@ unsigned run_creation_begin(struct run *run);
 void run_creation_end(struct run *run, unsigned creation);
 void run_creation_wait(struct run *run);
 
-/* run_settle_created: @fd was just made through the overlay. */
+/*
+ * run_settle_created: @fd was just made through the overlay. run_note_created: the same but for the node table,
+ * which must be given *ret_flags (node_lookup_made).
+ */
+int run_note_created(struct run *run, int fd, const struct stat *st, uint32_t *ret_flags);
 int run_settle_created(struct run *run, int fd, const struct stat *st);
 
 /*

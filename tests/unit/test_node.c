@@ -395,6 +395,36 @@ static void node_unlinked_stays_open_until_forgotten(void **state)
 	assert_true(count_fds() <= before);
 }
 
+static void node_unlinked_id_is_the_same_by_node_id(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info info = lookup(f, "a");
+	struct stat st;
+	AUTO_FD int fd = make_file(f, "a", &st);
+
+	assert_int_equal(unlinkat(f->dir_fd, "a", 0), 0);
+	assert_int_equal(node_unlinked_id(f->table, info.id, fd), 0);
+	cleanup_fd(&fd);
+	assert_opens(f, info.id, info.ino);
+	node_forget(f->table, info.id, 1);
+	assert_false(is_known(f, info.id));
+	assert_int_equal(node_unlinked_id(f->table, info.id, -1), -ESTALE);
+}
+
+static void node_lookup_made_stays_after_forget(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info info;
+	struct stat st;
+	AUTO_FD int fd = make_file(f, "a", &st);
+
+	assert_int_equal(node_lookup_made(f->table, fd, &st, 0, NODE_SETTLED, &info), 0);
+	assert_true(info.flags & NODE_SETTLED);
+	node_forget(f->table, info.id, 1);
+	assert_true(is_known(f, info.id));
+	assert_int_equal(lookup(f, "a").id, info.id);
+}
+
 static void node_unlinked_of_a_settled_frees_it(void **state)
 {
 	struct fixture *f = *state;
@@ -642,6 +672,8 @@ int main(void)
 		BOTH(node_release_settled_frees_what_only_the_run_knew),
 		BOTH(node_release_settled_unmarks_the_marked),
 		BOTH(node_unlinked_stays_open_until_forgotten),
+		BOTH(node_unlinked_id_is_the_same_by_node_id),
+		BOTH(node_lookup_made_stays_after_forget),
 		BOTH(node_unlinked_of_a_settled_frees_it),
 		BOTH(node_unlinked_another_file_is_another_node),
 		BOTH(node_relinked_is_remembered_again),

@@ -5,12 +5,13 @@
 /*
  * control: the keeper's socket for whoever supervises it: mountd, and after its death the next one.
  *
- * SOCK_SEQPACKET, one keyval message a packet (fs/base/keyval.h). Requests: status, watch, pause,
- * resume, rate, converge, handoff, finished, recover, upgrade, explain (with a descriptor: fs/explain.h); the keeper's answers are described at their
- * handlers in control.c. A keeper outlives the program that it was started from, so whoever asks may be newer:
- * Each status has a number, higher than that of the one before, for who hears of them on several connections.
- * CONTROL_PROTOCOL is in each status ("protocol"; keepers without it speak 1), requests and fields are only
- * added, and what a keeper does not know it answers with ENOSYS. A client that does not read loses its connection, never the keeper's time. Single-threaded.
+ * SOCK_SEQPACKET, one keyval message a packet (fs/base/keyval.h). Requests: status, watch, pause, resume, rate,
+ * converge, handoff, finished, recover, upgrade, explain (with a descriptor: fs/explain.h); the keeper's answers are
+ * described at their handlers in control.c. A keeper outlives the program that it was started from, so whoever asks
+ * may be newer: CONTROL_PROTOCOL is in each status ("protocol"; keepers without it speak 1), requests and fields are
+ * only added, and what a keeper does not know it answers with ENOSYS. Each status has a number, higher than that of
+ * the one before, for who hears of them on several connections. A client that does not read loses its connection,
+ * never the keeper's time. Single-threaded.
  */
 
 #include <poll.h>

@@ -38,7 +38,8 @@ struct overlay_status {
 	 * Not of the message: which version died while it was on trial, so that the one before serves again. Told once.
 	 */
 	char fell_back_from[OVERLAY_VERSION_SIZE];
-	uint64_t number;   /* of the message, in the keeper's order; 0: from before there were numbers */
+	uint64_t
+		number; /* of the message, in the keeper's order; 0: from before there were numbers */
 	uint64_t protocol; /* of the keeper (fs/control.h); 0: from before there were numbers */
 	uint64_t restarts, upgrades;
 	bool passthrough;

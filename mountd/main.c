@@ -3,6 +3,7 @@
  * fsgroup-mountd: the volume manager's daemon, one for each root directory.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <pthread.h>
 #include <signal.h>
@@ -177,6 +178,18 @@ struct succession {
 	bool log_is_ours;
 };
 
+/* On a read-only disk the machine's log has to do, where there is one. */
+static int open_log(const struct layout *layout, int *ret_fd, bool *ret_is_ours)
+{
+	int r = daemon_log_open(layout, ret_fd);
+
+	*ret_is_ours = r == 0;
+	if (r != -EROFS)
+		return r;
+	*ret_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	return *ret_fd < 0 ? -errno : 0;
+}
+
 /* From here on we are the daemon of this root. */
 static int serve(const struct options *options, const struct layout *layout,
 		 struct service *service, int ready_fd, struct succession *ret_succession)
@@ -207,14 +220,16 @@ static int serve(const struct options *options, const struct layout *layout,
 	if (r < 0)
 		return fail(layout->run_path, r);
 	if (ready_fd >= 0) {
-		r = daemon_log_open(layout, &log_fd);
+		r = open_log(layout, &log_fd, &server.log_is_ours);
 		if (r == 0)
 			r = daemon_ready(ready_fd, log_fd);
 		if (r < 0)
 			return fail(layout->state_path, r);
-	} else {
-		log_to_system("fsgroup-mountd");
 	}
+	if (options->follows)
+		server.log_is_ours = options->inherits.log_is_ours;
+	if (!server.log_is_ours)
+		log_to_system("fsgroup-mountd");
 	if (configuration.warning[0])
 		log_line(LOG_WARNING, "start", "%s", configuration.warning);
 	log_line(LOG_INFO, "start", "pid=%d version=%s", (int)getpid(), FSGROUPFS_VERSION);
@@ -225,7 +240,6 @@ static int serve(const struct options *options, const struct layout *layout,
 	server.m = m;
 	server.status_gid = configuration.status_gid;
 	server.idle_ms = options->idle_ms;
-	server.log_is_ours = options->follows ? options->inherits.log_is_ours : ready_fd >= 0;
 	if (options->follows)
 		server.socket.is_passed = !options->inherits.socket_is_ours;
 	r = server_run(&server);

@@ -382,6 +382,8 @@ const char *store_why(int error, char *ret_text, size_t size)
 
 	if (error == -ENOSPC)
 		snprintf(ret_text, size, "the store cannot be written: no space left on its disk");
+	else if (error == -EROFS)
+		snprintf(ret_text, size, "the store cannot be written: Read-only file system");
 	else
 		snprintf(ret_text, size, "the store: %s%s%.200s", strerror(-error),
 			 detail && *detail ? ": " : "", detail ? detail : "");

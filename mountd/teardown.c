@@ -336,6 +336,26 @@ enum proto_exit unmount_unknown(const char *volume, struct answer *answer)
 			   "%.500s is mounted there, and is not ours: left untouched", why);
 }
 
+/*
+ * On a read-only disk no record can be made, but what the consumer has is taken away all the same. What the volume keeps
+ * on that disk goes with the next unmount when it can be written again.
+ */
+static int unmount_unrecorded(struct manager *m, struct volume_record *vol, bool lazy,
+			      struct answer *answer)
+{
+	char why[ANSWER_TEXT_MAX];
+	int r = teardown(m, vol, lazy, KEEP_DATA, why);
+
+	if (r < 0 && vol->mount_id != 0)
+		answer_fail(answer, EXIT_FAILED, "%s", why[0] ? why : strerror(-r));
+	else
+		answer_fail(
+			answer, EXIT_FAILED,
+			"it is unmounted, but stays on record: %s is on a read-only file system",
+			m->layout->state_path);
+	return -EROFS;
+}
+
 static enum proto_exit unmount_known(struct manager *m, struct volume_record *vol, bool lazy,
 				     struct answer *answer)
 {
@@ -351,7 +371,9 @@ static enum proto_exit unmount_known(struct manager *m, struct volume_record *vo
 	if (o)
 		overlay_mute(o, vol->id, true);
 	r = store_volume_set_state(m->store, vol->id, VOLUME_TEARING_DOWN, NULL, vol->mount_id);
-	if (r < 0) {
+	if (r == -EROFS) {
+		r = unmount_unrecorded(m, vol, lazy, answer);
+	} else if (r < 0) {
 		store_failed(answer, r);
 	} else {
 		step_reached(m, STEP_UNMOUNT_RECORDED);

@@ -169,6 +169,8 @@ int database_begin(struct store *s, enum transaction kind)
 
 	pthread_mutex_lock(&s->lock);
 	error_text[0] = '\0';
+	if (kind != TRANSACTION_READ && !s->batch)
+		database_reopen(s);
 	r = store_errno(s->db, sqlite3_exec(s->db,
 					    s->batch		     ? "SAVEPOINT step" :
 					    kind == TRANSACTION_READ ? "BEGIN" :

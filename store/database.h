@@ -72,7 +72,8 @@ extern const char *const statement_texts[STATEMENT_COUNT];
 
 struct store {
 	pthread_mutex_t lock;
-	sqlite3 *db;				   /* guarded by lock */
+	char *path;  /* never changed */
+	sqlite3 *db; /* guarded by lock; NULL: it could not be opened again */
 	sqlite3_stmt *statements[STATEMENT_COUNT]; /* guarded by lock */
 	char touched[VOLUME_ID_MAX +
 		     1]; /* the volume that this transaction changes; guarded by lock */
@@ -119,6 +120,12 @@ int database_end(struct store *s, int result);
 
 /* database_touch: this transaction changes the volume @id: its watcher is told when it is committed. */
 void database_touch(struct store *s, const char *id);
+
+/*
+ * database_reopen: where it could only be read so far, tries to have it to be written; under the lock, outside of a
+ * transaction. Costs next to nothing while that is not possible.
+ */
+void database_reopen(struct store *s);
 
 /* database_end_read: ends a TRANSACTION_READ; what was read stays true whether this succeeds or not. */
 void database_end_read(struct store *s);

@@ -256,6 +256,16 @@ static void close_database(struct store *s)
 	s->db = NULL;
 }
 
+void database_reopen(struct store *s)
+{
+	if (s->db && (sqlite3_db_readonly(s->db, "main") == 0 || access(s->path, W_OK) < 0))
+		return;
+	/* One process has one view of the log's index, and that was opened to be read: it goes first. */
+	close_database(s);
+	if (open_database(s, s->path) < 0)
+		close_database(s);
+}
+
 /* The name that AUTO() wants. */
 static void store_free(struct store *s)
 {
@@ -274,7 +284,8 @@ int store_open(const char *path, struct store **ret_store, char **ret_set_aside)
 		return -ENOMEM;
 	store_error_set("%s", "");
 	pthread_mutex_init(&s->lock, NULL);
-	r = set_aside_orphans(path, &aside);
+	s->path = strdup(path);
+	r = s->path ? set_aside_orphans(path, &aside) : -ENOMEM;
 	if (r == 0)
 		r = claim_files(path);
 	if (r == 0)
@@ -299,6 +310,7 @@ void store_close(struct store *s)
 		return;
 	close_database(s);
 	pthread_mutex_destroy(&s->lock);
+	free(s->path);
 	free(s);
 }
 

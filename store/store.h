@@ -40,6 +40,8 @@ struct store;
 /*
  * store_open: opens, or creates with mode 0600, the database at @path, checks it and brings its schema
  * to STORE_SCHEMA_VERSION. The directory must exist and be ours.
+ * On a read-only file system one that is there, of this schema, is opened to be read: what would write is -EROFS, until
+ * it can be written again.
  * @ret_set_aside: when the file was damaged, the name it was renamed to (a new, empty one is in its
  *                 place); else NULL; the caller's to free. Never deletes a database.
  * Returns 0, -ENOTSUP (schema newer than this program: the file is untouched), -EINVAL (another

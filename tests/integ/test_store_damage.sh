@@ -118,13 +118,37 @@ check 'to its end' ctl wait local --for native --timeout 30
 no_process_stays
 kill_daemon TERM
 check_same 'no daemon' '' "$(daemon_pid)"
+check 'what is to be remembered until the next boot alone is on another' mount -t tmpfs -o mode=700 tmpfs "$FSGROUPFS_ROOT/run"
+# No disk becomes read-only that somebody writes to: this daemon's log, which keepers write to as well, is elsewhere.
+"$BIN/fsgroup-mountd" --root "$FSGROUPFS_ROOT" -f 2>"$scratch/log" &
+until [ -S "$FSGROUPFS_ROOT/run/fsgroupfs/mountd.sock" ]; do
+	sleep 0.05
+done
+check 'a view that is never written' ctl mount --plugin local --source "$scratch/other" --target "$scratch/b" --fsgroup 4302 \
+	--ownership virtual --volume-id shown
+kill_daemon KILL
 check 'the disk becomes read-only' mount -o remount,ro "$scratch/full"
-check_same 'the volume in use goes on' 4301 "$(stat -c %g "$scratch/a/d1/f150")"
-check 'a new mount says what is wrong' refuses 1 'ead-only file system' mount --plugin emptyDir --target "$scratch/b" --volume-id new
-check_same 'and leaves nothing' '' "$(mounts_below "$scratch/b")"
-check 'and is writable again' mount -o remount,rw "$scratch/full"
-check_same 'nothing is lost' 'native native' "$(printf '%s %s' "$(state_of local)" "$(state_of more)")"
+check_same 'the volumes in use go on' '4301 4302' \
+	"$(stat -c %g "$scratch/a/d1/f150" "$scratch/b/d0/f49" | paste -sd ' ')"
+check_same 'a daemon starts, and knows them' 'native virtual' "$(printf '%s %s' "$(state_of local)" "$(state_of shown)")"
+check_same 'and follows their keepers' 1 "$(overlay_pids | grep -cx "$(field_of shown .server.pid)")"
+check 'a new mount says what is wrong' refuses 1 'ead-only file system' mount --plugin emptyDir --target "$scratch/c" --volume-id new
+check_same 'and leaves nothing' '' "$(mounts_below "$scratch/c")"
+check 'a repeated one is as it was' ctl mount --plugin local --source "$scratch/data" --target "$scratch/a" --fsgroup 4301 --volume-id local
+check 'reconstruct' ctl reconstruct
+check 'an unmount says what it could not do' refuses 1 'stays on record' unmount shown
+check_same 'what was mounted is gone' '' "$(mounts_below "$scratch/b")$(overlay_pids)"
+check 'another' refuses 1 'stays on record' unmount more
+check_same 'is gone, too' '' "$(mounts_below "$scratch/d")"
+check 'the disk is writable again' mount -o remount,rw "$scratch/full"
+check_same 'the daemon goes on' "$(daemon_pid)" "$(ctl unmount shown >"$scratch/null" && daemon_pid)"
+check 'with what it could not do' refuses 4 'no such volume' status shown
+check_same 'nothing is lost' 'native' "$(state_of local)"
+check 'a mount works again' ctl mount --plugin emptyDir --target "$scratch/c" --fsgroup "$GROUP" --volume-id new
 check 'unmount --all' ctl unmount --all
+check_same 'nothing is on record' '[]' "$(ctl list --json | jq -c .)"
+kill_daemon TERM
+umount "$FSGROUPFS_ROOT/run"
 kill_daemon TERM
 umount "$scratch/full"
 export FSGROUPFS_ROOT=$root

@@ -225,8 +225,8 @@ build/deps/passthrough_hp: $(FUSE_EXAMPLE)
 	$(Q)g++ -std=c++17 -O2 -w -DPACKAGE_VERSION='"$(FUSE_MIN)"' -Ibuild/deps/src/fuse3/example $(call pkg,--cflags fuse3) -o $@ $< \
 		$(call pkg,--libs --static fuse3) -pthread
 
-.PHONY: bench bench-compare bench-converge bench-handoff bench-restart bench-upgrade bench-call
-bench: bench-compare $(if $(QUICK),,bench-converge bench-handoff bench-restart bench-upgrade bench-call) ## all benchmarks (as root), JSON and plots in build/bench; QUICK=1: three minutes, and a look at the baseline
+.PHONY: bench bench-compare bench-converge bench-handoff bench-restart bench-upgrade bench-memory bench-call
+bench: bench-compare $(if $(QUICK),,bench-converge bench-handoff bench-restart bench-upgrade bench-memory bench-call) ## all benchmarks (as root), JSON and plots in build/bench; QUICK=1: three minutes, and a look at the baseline
 	$(Q)scripts/bench-plot
 	$(Q)scripts/bench-table
 	$(Q)$(if $(QUICK),scripts/bench-guard)
@@ -238,6 +238,8 @@ bench-restart: all $(HELPER_FILES) ## the daemon of 500 volumes killed: how long
 	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' tests/bench/bench_restart.sh
 bench-upgrade: all $(HELPER_FILES) $(BENCH_FILES) ## how long users wait when another program takes over (NODES="1000 100000" ROUNDS=)
 	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' tests/bench/bench_upgrade.sh
+bench-memory: all $(HELPER_FILES) ## what a looked-up inode costs keeper, server and their shared memory (FILES=1000000)
+	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' tests/bench/bench_memory.sh
 bench-call: all $(HELPER_FILES) $(BENCH_FILES) ## one call of the FlexVolume driver on a live volume (COUNT= VOLUMES=)
 	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' tests/bench/bench_call.sh
 bench-handoff: all $(HELPER_FILES) $(BENCH_FILES) ## how long a hand-off holds up who opens files (CROWDS="0 200 1000" ROUNDS=)

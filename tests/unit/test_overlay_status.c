@@ -20,15 +20,16 @@ static void overlay_status_parse_every_field_is_read(void **state)
 	struct overlay_status s;
 
 	(void)state;
-	assert_int_equal(overlay_status_parse(
-				 "status\nstate=converged\nreason=3 immutable files\nrun=" RUN
-				 "\nepoch=12.000000034\nseen=10\nchanged=5\ncorrect=2\nexcluded=1\n"
-				 "failed=3\ntotal=11\nrate=100\npaused=1\nconverge_rate=7\n"
-				 "keeper_pid=12\nserver_pid=13\nrestarts=2\ndata_path=passthrough\n"
-				 "keeper_version=1.2\nserver_version=1.3\nprotocol=2\nupgrades=4\nnumber=17\n"
-				 "mount_id=4294967296\nholders=1\n",
-				 &s),
-			 0);
+	assert_int_equal(
+		overlay_status_parse(
+			"status\nstate=converged\nreason=3 immutable files\nrun=" RUN
+			"\nepoch=12.000000034\nseen=10\nchanged=5\ncorrect=2\nexcluded=1\n"
+			"failed=3\ntotal=11\nrate=100\npaused=1\nconverge_rate=7\n"
+			"keeper_pid=12\nserver_pid=13\nrestarts=2\ndata_path=passthrough\n"
+			"keeper_version=1.2\nserver_version=1.3\nprotocol=2\nupgrades=4\nnumber=17\n"
+			"mount_id=4294967296\nholders=1\n",
+			&s),
+		0);
 	assert_int_equal(s.state, VOLUME_CONVERGED);
 	assert_string_equal(s.reason, "3 immutable files");
 	assert_string_equal(s.run, RUN);

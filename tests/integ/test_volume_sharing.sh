@@ -99,7 +99,7 @@ rm -rf "$data"
 make_files "$data" 300
 mkdir "$scratch/data-next"
 : >"$scratch/data-next/file"
-check 'conflict: the first' local_volume a "$data" "$one" "$GROUP" --converge-rate 100
+check 'conflict: the first' local_volume a "$data" "$one" "$GROUP" --converge-rate 1
 check 'conflict: another group is refused by name' refused_volume 'volume a has another ownership on the same tree' \
 	b "$data" "$two" 4343
 check 'conflict: in an enclosed tree too' refused_volume 'volume a has another ownership on an enclosing tree' \

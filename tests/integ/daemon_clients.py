@@ -49,7 +49,10 @@ def looker():
 def answers_root():
     with connect() as s:
         reply = ask(s, command="ping")
-    return reply is not None and reply["exit"] == 0 and reply["result"]["pid"] == PID
+    good = reply is not None and reply["exit"] == 0 and reply["result"]["pid"] == PID
+    if not good:
+        print("#  " + repr(reply), flush=True)
+    return good
 
 
 def ends_after(s, sent, exit_status, words):
@@ -100,7 +103,8 @@ check("root is answered while strangers watch", answers_root())
 check("memory stays small", status_of("VmRSS") < memory + 32 * 1024, (memory, status_of("VmRSS")))
 for s in crowd + idle:
     s.close()
-check("when they are gone nothing stays", falls_to("Threads", threads + 2) and answers_root(), status_of("Threads"))
+check("when they are gone nothing stays", falls_to("Threads", threads + 2) and answers_root(),
+      (threads, status_of("Threads")))
 
 # ---- what is no request ----
 

@@ -72,6 +72,8 @@ def status_of(pid, key):
 def comes_true(condition):
     """Waits for what nobody tells: not of the daemon's doing alone, or of its threads' end."""
     end_at = time.monotonic() + PATIENCE
-    while not condition() and time.monotonic() < end_at:
+    while not condition():
+        if time.monotonic() > end_at:
+            return False
         time.sleep(0.02)
-    return condition()
+    return True

@@ -69,7 +69,12 @@ check 'a target says what is left of the walk' grep -q 'paused' <(obstacles walk
 chattr +i "$data/stuck"
 ctl resume v
 ctl converge v --rate max
-check 'the walk is done' ctl wait v --for converged --timeout 30
+walked() {
+	ctl wait v --for converged --timeout 60 && return
+	{ cat "$scratch/stderr"; ctl status v; ctl events; } | sed 's/^/#  /'
+	return 1
+}
+check 'the walk is done' walked
 check 'a file that could not be changed' because "$pod/stuck" pending
 check_same 'with its error' 'Operation not permitted' "$(entry "$pod/stuck" .failure)"
 check_same 'a target lists them' 'stuck: Operation not permitted' "$(obstacles failure)"

@@ -120,6 +120,25 @@ static int step(struct walk *w, struct volume_record **ret_vol, const char **ret
 	return 0;
 }
 
+/* Without the slashes and dots that mean nothing. */
+static void tidy(char *io_rest)
+{
+	char *to = io_rest;
+
+	for (const char *at = io_rest; *at;) {
+		size_t len = strcspn(at, "/");
+
+		if (len > 0 && !(len == 1 && *at == '.')) {
+			if (to > io_rest)
+				*to++ = '/';
+			memmove(to, at, len);
+			to += len;
+		}
+		at += len + strspn(at + len, "/");
+	}
+	*to = '\0';
+}
+
 /* A volume may be mounted inside another: the innermost has it. What is between the two is not looked at. */
 static int find_inner(struct store *store, struct volume_record **io_vol, char *io_rest)
 {
@@ -127,12 +146,14 @@ static int find_inner(struct store *store, struct volume_record **io_vol, char *
 		size_t len = strcspn(at, "/");
 		AUTO(volume_record) *inner = NULL;
 		AUTO_FREE char *path = NULL;
+		const struct volume_record *vol = *io_vol;
 		int r;
 
-		if (asprintf(&path, "%s/%.*s", (*io_vol)->target_resolved,
+		if (asprintf(&path, "%s/%.*s",
+			     vol->target_resolved ? vol->target_resolved : vol->target,
 			     (int)(at + len - io_rest), io_rest) < 0)
 			return -ENOMEM;
-		at += len + strspn(at + len, "/");
+		at += len + (at[len] == '/');
 		r = store_volume_by_target(store, path, &inner);
 		if (r == -ENOENT)
 			continue;
@@ -165,8 +186,7 @@ int volume_of_path(struct store *store, const char *path, struct volume_record *
 		return r;
 	if (!copy)
 		return -ENOMEM;
-	for (size_t len = strlen(copy); len > 0 && copy[len - 1] == '/'; len--)
-		copy[len - 1] = '\0';
+	tidy(copy);
 	r = find_inner(store, &vol, copy);
 	if (r < 0) {
 		free(copy);

@@ -139,7 +139,7 @@ static const struct command_help commands[] = {
 	  "fsgroupctl converge /mnt/data --rate max" },
 	{ "recover",
 	  "TARGET|ID [--json]",
-	  "tries again to serve a volume whose servers kept dying",
+	  "tries again to serve a volume whose servers, or whose overlay, kept dying",
 	  JSON,
 	  "fsgroupctl recover /mnt/data" },
 	{ "events",

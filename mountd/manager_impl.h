@@ -79,6 +79,8 @@ void mend_wanted(struct manager *m);
 /* mend_later: what cannot be looked at now: in a while once more. */
 void mend_later(struct manager *m);
 bool mend_is_allowed(struct manager *m, const char *volume_id);
+/* mend_forget: somebody says that he knows of what the overlay has died. */
+void mend_forget(struct manager *m, const char *volume_id);
 void mended_free(struct manager *m);
 
 /*

@@ -42,6 +42,23 @@ void mend_later(struct manager *m)
 	pthread_mutex_unlock(&m->lock);
 }
 
+/* Those of which nothing is to be remembered any more go, that of @id (may be NULL) too. */
+static void forget(struct manager *m, const char *id, time_t now)
+{
+	struct mended **p = &m->mended;
+
+	while (*p) {
+		struct mended *one = *p;
+
+		if (now - one->since <= MENDS_WITHIN_S && (!id || strcmp(one->id, id) != 0)) {
+			p = &one->next;
+			continue;
+		}
+		*p = one->next;
+		free(one);
+	}
+}
+
 static struct mended *find(struct manager *m, const char *id)
 {
 	struct mended *one = m->mended;
@@ -67,15 +84,24 @@ bool mend_is_allowed(struct manager *m, const char *volume_id)
 
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	pthread_mutex_lock(&m->lock);
+	forget(m, NULL, now.tv_sec);
 	one = find(m, volume_id);
-	if (one && (one->count == 0 || now.tv_sec - one->since > MENDS_WITHIN_S)) {
+	if (one && one->count == 0)
 		one->since = now.tv_sec;
-		one->count = 0;
-	}
 	if (one)
 		allowed = one->count++ < MENDS_MAX;
 	pthread_mutex_unlock(&m->lock);
 	return allowed;
+}
+
+void mend_forget(struct manager *m, const char *volume_id)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	pthread_mutex_lock(&m->lock);
+	forget(m, volume_id, now.tv_sec);
+	pthread_mutex_unlock(&m->lock);
 }
 
 void mended_free(struct manager *m)

@@ -11,6 +11,7 @@
 
 #include "fs/base/clock.h"
 #include "fs/base/log.h"
+#include "mountd/finding.h"
 #include "mountd/holders.h"
 #include "mountd/manager_impl.h"
 #include "mountd/mount.h"
@@ -336,6 +337,19 @@ enum proto_exit manager_pause(struct manager *m, const char *volume, bool paused
 	return answer_state(m, vol->id, answer);
 }
 
+/* One whose overlay has died altogether: it is remounted where what is set up is proven to be what was set up. */
+static void recover_dead(struct manager *m, struct volume_record *vol, struct answer *answer)
+{
+	struct findings f = { .m = m };
+	AUTO(volume_record) *now = NULL;
+
+	reconstruct_volume(&f, vol);
+	if (store_volume_by_id(m->store, vol->id, &now) < 0)
+		answer_fail(answer, EXIT_NO_VOLUME, "no such volume");
+	else if (!volume_state_is_live(now->state))
+		volume_not_live(now, answer);
+}
+
 enum proto_exit manager_recover(struct manager *m, const char *volume, struct answer *answer)
 {
 	AUTO(volume_record) *vol = NULL;
@@ -346,8 +360,9 @@ enum proto_exit manager_recover(struct manager *m, const char *volume, struct an
 	if (r < 0)
 		return volume_not_found(answer, r);
 	o = overlay_find(m->overlays, vol->id);
+	mend_forget(m, vol->id);
 	if (!o && vol->state == VOLUME_FAILED)
-		volume_not_live(vol, answer);
+		recover_dead(m, vol, answer);
 	else if (o && overlay_request(o, "recover", NULL, NULL, why) < 0)
 		answer_fail(answer, EXIT_FAILED, "%s", why);
 	if (o)

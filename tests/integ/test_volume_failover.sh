@@ -138,4 +138,52 @@ check 'recover of an unknown volume' refuses 4 nope recover nope
 check 'given up once more' give_up
 check 'it can be unmounted' ctl unmount vol
 check 'nothing is left' nothing_mounted
+# ---- keeper and server both die ----
+
+readonly DEATHS=${DEATHS:-7}
+both=$scratch/both
+mkdir "$both"
+make_files "$scratch/both-data" 300
+check 'a volume whose walk takes long' ctl mount --plugin local --source "$scratch/both-data" --target "$both" \
+	--fsgroup "$GROUP" --volume-id both --converge-rate 1
+# Users who come back: what they have open is lost each time.
+for user in 1 2; do
+	while :; do
+		cat "$both"/d*/f* >"$scratch/read.$user" 2>&1 || true
+	done &
+done
+is_back() {
+	local end=$((SECONDS + 20))
+
+	until [ "$(cat "$both/d1/f100" 2>/dev/null)" = 100 ]; do
+		((SECONDS < end)) || return 1
+		sleep 0.02
+	done
+}
+both_die() {
+	local i pid began worst=0
+
+	for ((i = 0; i < DEATHS; i++)); do
+		pid=$(field_of both .server.pid) || return
+		exec 8<"$both/d2/f200"
+		began=${EPOCHREALTIME/./}
+		kill -9 "$(ps -o ppid= -p "$pid" | tr -d ' ')" "$pid" || return
+		is_back || return
+		began=$(((${EPOCHREALTIME/./} - began) / 1000))
+		((began <= worst)) || worst=$began
+		exec 8<&-
+		# That often in a minute it would be left for people.
+		ctl recover both || return
+	done
+	printf '# %d deaths, at most %d ms\n' "$DEATHS" "$worst"
+}
+check "$DEATHS times it is mounted again at once" both_die
+# shellcheck disable=SC2046
+kill $(jobs -p)
+wait
+check_same 'shown as before' "0:$GROUP:660" "$(attributes "$both/d2/f299")"
+check 'events name who lost what' test "$(ctl events --json | jq -rs '[.[] | if type == "array" then .[] else . end |
+	select(.kind == "lost") | select(.message | contains("held by process"))] | length')" -ge "$DEATHS"
+check 'unmount' ctl unmount both
+check 'nothing is left' nothing_mounted
 end_volume_test

@@ -36,7 +36,7 @@ static const struct command_help commands[] = {
 	  "                       persistentVolumeClaim, nfs, flexVolume, gcePersistentDisk ...\n"
 	  "  --source S           the path of local and hostPath, or the JSON of the plugin's volume source\n"
 	  "  --spec FILE          a PersistentVolume, a Volume or a volume source as JSON; \"-\" is standard input\n"
-	  "  --staged ID          a device that was staged\n"
+	  "  --staged ID          a device that was staged; the source it was staged for will do as well\n"
 	  OBJECTS
 	  "  --target DIR         where; it must exist\n"
 	  MOUNT_OWNERSHIP

@@ -260,7 +260,7 @@ event_release() { exec {held}>&-; }
 event_keep() { touch "$(pod_target "$1")/kept"; }
 event_has() { [ -e "$(pod_target "$1")/${2:-kept}" ]; }
 event_refuses() { fails touch "$(pod_target "$1")/new"; }
-event_group() { same "$GROUP 2" "$(stat -c '%g %a' "$(pod_target "$1")" | cut -c 1-6)"; }
+event_group() { same "${2:-$GROUP} 27" "$(stat -c '%g %a' "$(pod_target "$1")" | cut -c 1-7)"; }
 event_bind() { mkdir -p "$(pod_target "$2")" && mount --bind "$(staging "$1")" "$(pod_target "$2")"; }
 event_unbind() { umount "$(pod_target "$1")" && rmdir "$(pod_target "$1")"; }
 event_lists() { same "$1" "$(ctl list --json | jq length)"; }

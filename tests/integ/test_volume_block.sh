@@ -227,7 +227,10 @@ check 'another device behind the same path is refused' no_stage 'another device 
 check 'a consumer is told' refuses 1 'is not staged' mount --staged victim --target "$pod"
 truncate -s 65M "$scratch/impostor.img"
 losetup -c "$impostor"
-check 'so is one of another size' no_stage 'its size is' victim
+check 'so is a larger one' no_stage 'its file system UUID' victim
+truncate -s 63M "$scratch/impostor.img"
+losetup -c "$impostor"
+check 'so is a smaller one' no_stage 'its size is' victim
 ln -sfn "$real" "$scratch/link"
 check 'the recorded one is staged' stage victim
 check_same 'so that it can be used' staged "$(state_of victim)"

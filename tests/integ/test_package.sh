@@ -110,6 +110,10 @@ check_same 'what was open is open' content "$(cat <&"$held")"
 exec {held}>&-
 check_same 'on record' '["v"]' "$(in_root fsgroupctl list --json | jq -c 'map(.id)')"
 
+check 'mount(8) knows the type, too' in_root mount -t fsgroupfs -o "gid=$GROUP,handoff=no" /srv/data /mnt/view
+check_same 'and shows it' "$GROUP" "$(in_root stat -c %g /mnt/view/file)"
+check 'umount(8) as well' in_root umount /mnt/view
+
 # ---- an overlay that nobody keeps account of ----
 
 check 'unmounted' in_root fsgroupctl unmount v

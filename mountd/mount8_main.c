@@ -331,6 +331,8 @@ int main(int argc, char **argv)
 	};
 	int exit;
 
+	/* Else we would be named among those who hold what our caller has open. */
+	close_range(3, ~0U, 0);
 	signal(SIGPIPE, SIG_IGN);
 	/* A spec may hold secrets. */
 	proto_wipe_json();

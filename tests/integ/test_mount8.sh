@@ -69,6 +69,14 @@ check 'one with excludes stays an overlay' ctl wait "$pod" --for converged --tim
 check 'an overlay: umount' umount "$pod"
 check 'an overlay: is gone' goes "$pod"
 
+check 'two of one tree: mount' on nosuid
+check 'two of one tree: the second' mount -t fsgroupfs -o "gid=$GROUP,converge_rate=1,noexec" "$data" "$two"
+check_same 'two of one tree: share an overlay' "$(stat -c %d "$pod")" "$(stat -c %d "$two")"
+check_same 'two of one tree: each has its options' 'rw,nosuid,relatime rw,noexec,relatime' \
+	"$(options_of "$pod") $(options_of "$two")"
+check 'two of one tree: umount' umount "$pod" "$two"
+check 'two of one tree: are gone' goes "$two"
+
 check 'to be native: mount' mount -t fsgroupfs -o "gid=$GROUP,nodev,strictatime,converge_rate=1" "$data" "$pod"
 check 'to be native: remount meanwhile' mount -o remount,ro,noexec "$pod"
 check 'to be native: faster' ctl update "$pod" --converge-rate 0

@@ -12,14 +12,15 @@
 #include "fs/base/log.h"
 #include "mountd/frame.h"
 #include "mountd/manager.h"
+#include "mountd/mount_options.h"
 #include "mountd/request.h"
 #include "mountd/update.h"
 #include "tests/fuzz/fuzz.h"
 
 static const char *const names[] = {
-	"mount",    "unmount",	   "status", "list",	"wait",	   "pause",   "resume",
-	"converge", "recover",	   "events", "refresh", "update",  "ping",    "stage",
-	"unstage",  "reconstruct", "store",  "explain", "metrics", "upgrade", "unknown",
+	"mount",   "unmount", "status",	 "list",    "wait",    "pause",	  "resume",  "converge",
+	"recover", "events",  "refresh", "update",  "ping",    "stage",	  "unstage", "reconstruct",
+	"store",   "explain", "metrics", "upgrade", "remount", "unknown",
 };
 
 static enum peer_kind asking; /* of the input that is run */
@@ -79,12 +80,49 @@ enum proto_exit manager_stage(struct manager *m, const struct stage_request *q,
 	return reply(answer, q->device);
 }
 
-enum proto_exit manager_unstage(struct manager *m, const char *volume, struct answer *answer)
+/* Of a request about a volume that only root may make. */
+static enum proto_exit of_volume(const char *volume, struct answer *answer)
 {
-	(void)m;
 	require_root();
 	REQUIRE(volume);
 	return reply(answer, volume);
+}
+
+enum proto_exit manager_unstage(struct manager *m, const char *volume, bool dry_run,
+				struct answer *answer)
+{
+	(void)m;
+	(void)dry_run;
+	return of_volume(volume, answer);
+}
+
+enum proto_exit manager_unmount_dry(struct manager *m, const char *volume, bool lazy,
+				    struct answer *answer)
+{
+	return manager_unmount(m, volume, lazy, answer);
+}
+
+enum proto_exit manager_unmount_by_hand(struct manager *m, const char *volume, const int *place,
+					bool lazy, struct answer *answer)
+{
+	REQUIRE(!place);
+	return manager_unmount(m, volume, lazy, answer);
+}
+
+enum proto_exit manager_remount(struct manager *m, const char *volume, const int *place,
+				const char *mount_options, const json_t *arguments,
+				struct answer *answer)
+{
+	(void)m;
+	REQUIRE(!place && json_is_object(arguments));
+	require_text(mount_options);
+	return of_volume(volume, answer);
+}
+
+uint64_t manager_started_ms(const struct manager *m)
+{
+	(void)m;
+	return 1;
 }
 
 enum proto_exit manager_update(struct manager *m, const struct update_request *q,
@@ -121,22 +159,25 @@ enum proto_exit manager_pause(struct manager *m, const char *volume, bool paused
 
 enum proto_exit manager_recover(struct manager *m, const char *volume, struct answer *answer)
 {
-	return manager_unstage(m, volume, answer);
+	(void)m;
+	return of_volume(volume, answer);
 }
 
 enum proto_exit manager_converge(struct manager *m, const char *volume, bool has_rate,
 				 uint64_t rate, struct answer *answer)
 {
+	(void)m;
 	REQUIRE(has_rate || rate == 0);
 	REQUIRE(rate <= INT64_MAX);
-	return manager_unstage(m, volume, answer);
+	return of_volume(volume, answer);
 }
 
 enum proto_exit manager_wait(struct manager *m, const char *volume, const char *state,
 			     uint64_t timeout_ms, int client_fd, struct answer *answer)
 {
+	(void)m;
 	REQUIRE(state && client_fd >= 0 && (timeout_ms <= INT64_MAX || timeout_ms == UINT64_MAX));
-	return manager_unstage(m, volume, answer);
+	return of_volume(volume, answer);
 }
 
 enum proto_exit manager_events(struct manager *m, int64_t after, struct answer *answer)
@@ -149,30 +190,35 @@ enum proto_exit manager_events(struct manager *m, int64_t after, struct answer *
 
 enum proto_exit manager_reconstruct(struct manager *m, bool dry_run, struct answer *answer)
 {
+	(void)m;
 	(void)dry_run;
-	return manager_unstage(m, "", answer);
+	return of_volume("", answer);
 }
 
 enum proto_exit manager_store_check(struct manager *m, struct answer *answer)
 {
-	return manager_unstage(m, "", answer);
+	(void)m;
+	return of_volume("", answer);
 }
 
 enum proto_exit manager_store_dump(struct manager *m, struct answer *answer)
 {
-	return manager_unstage(m, "", answer);
+	(void)m;
+	return of_volume("", answer);
 }
 
 enum proto_exit manager_store_restore(struct manager *m, json_t *dump, struct answer *answer)
 {
+	(void)m;
 	REQUIRE(dump);
-	return manager_unstage(m, "", answer);
+	return of_volume("", answer);
 }
 
 enum proto_exit manager_explain(struct manager *m, const char *path, struct answer *answer)
 {
+	(void)m;
 	REQUIRE(path && path[0] == '/');
-	return manager_unstage(m, path, answer);
+	return of_volume(path, answer);
 }
 
 bool manager_await_change(struct manager *m, uint64_t *io_generation, uint64_t timeout_ms)
@@ -202,20 +248,24 @@ enum proto_exit manager_unmount_all(struct manager *m, bool lazy,
 {
 	json_t *row = json_pack("{s:s}", "volume", "v");
 
+	(void)m;
 	(void)lazy;
 	REQUIRE(row);
 	done(arg, row);
 	json_decref(row);
-	return manager_unstage(m, "", answer);
+	return of_volume("", answer);
 }
 
 enum proto_exit manager_refresh(struct manager *m, enum front_end front, const char *volume,
-				json_t *objects, const char *pod, struct answer *answer)
+				json_t *objects, const char *pod, bool dry_run,
+				struct answer *answer)
 {
+	(void)m;
+	(void)dry_run;
 	(void)objects;
 	REQUIRE((unsigned)front < FRONT_END_COUNT);
 	require_text(pod);
-	return manager_unstage(m, volume, answer);
+	return of_volume(volume, answer);
 }
 
 enum proto_exit manager_metrics(struct manager *m, struct answer *answer)
@@ -284,14 +334,14 @@ static void read_replies(int fd)
 }
 
 /* Whether the connection goes on. */
-static bool ask(int here, int there, const char *text, size_t len)
+static bool ask(int here, int there, const struct frame *frame)
 {
 	char rest;
 	bool more;
 
 	asked = 0;
 	looks = 8;
-	more = request_serve(NULL, FRONT_CTL, asking, here, text, len);
+	more = request_serve(NULL, FRONT_CTL, asking, here, frame);
 	REQUIRE(asked <= 1);
 	read_replies(there);
 	REQUIRE(recv(there, &rest, 1, MSG_DONTWAIT) < 0 && errno == EAGAIN);
@@ -318,7 +368,7 @@ static void ask_stream(int here, int there, const uint8_t *data, size_t size)
 				r = frame_receive_body(&frame, here, 16);
 			REQUIRE(frame.room <= 2 * (frame.have + 4096));
 			if (r == 1) {
-				more = ask(here, there, frame.text, frame.have);
+				more = ask(here, there, &frame);
 				frame_reset(&frame);
 			}
 		} while (r == 1 && more);
@@ -336,7 +386,7 @@ static void ask_one(int here, int there, const char *name, const uint8_t *data, 
 			   arguments);
 
 	REQUIRE(len > 0);
-	ask(here, there, text, (size_t)len);
+	ask(here, there, &(struct frame){ .text = text, .have = (size_t)len });
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -7,30 +7,16 @@
 #include <sys/socket.h>
 
 #include "fs/base/cleanup.h"
+#include "fs/base/packet.h"
 
-static int send_message(int fd, struct channel_message *message, int pin)
+static int send_message(int fd, const struct channel_message *message, int pin)
 {
-	union {
-		struct cmsghdr head;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
-	struct iovec part = { message, sizeof(*message) };
-	struct msghdr packet = { .msg_iov = &part, .msg_iovlen = 1 };
+	int r;
 
-	if (pin >= 0) {
-		packet.msg_control = &control;
-		packet.msg_controllen = sizeof(control);
-		control.head.cmsg_level = SOL_SOCKET;
-		control.head.cmsg_type = SCM_RIGHTS;
-		control.head.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&control.head), &pin, sizeof(pin));
-	}
-	for (;;) {
-		if (sendmsg(fd, &packet, MSG_NOSIGNAL) >= 0)
-			return 0;
-		if (errno != EINTR)
-			return -errno;
-	}
+	do
+		r = packet_send(fd, message, sizeof(*message), pin);
+	while (r == -EINTR);
+	return r;
 }
 
 int channel_send(int fd, enum channel_kind kind, int error, const char *text)
@@ -66,31 +52,15 @@ int channel_send_fd(int fd, enum channel_kind kind, int descriptor)
 
 int channel_receive_pin(int fd, struct channel_message *ret_message, int *ret_pin)
 {
-	union {
-		struct cmsghdr head;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control;
 	struct channel_message message;
-	struct iovec part = { &message, sizeof(message) };
-	struct msghdr packet = { .msg_iov = &part,
-				 .msg_iovlen = 1,
-				 .msg_control = &control,
-				 .msg_controllen = sizeof(control) };
-	const struct cmsghdr *head;
 	AUTO_FD int pin = -1;
 	ssize_t n;
 
 	do
-		n = recvmsg(fd, &packet, MSG_CMSG_CLOEXEC);
-	while (n < 0 && errno == EINTR);
-	if (n < 0)
-		return errno == ECONNRESET ? 0 : -errno;
-	head = CMSG_FIRSTHDR(&packet);
-	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
-	    head->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(&pin, CMSG_DATA(head), sizeof(pin));
-	if (n == 0)
-		return 0;
+		n = packet_receive(fd, &message, sizeof(message), 0, &pin);
+	while (n == -EINTR);
+	if (n <= 0)
+		return n == -ECONNRESET ? 0 : (int)n;
 	if (n != (ssize_t)sizeof(message))
 		return -EPROTO;
 	message.text[sizeof(message.text) - 1] = '\0';

@@ -11,6 +11,7 @@
 #include "fs/base/cleanup.h"
 #include "fs/base/keyval.h"
 #include "fs/base/log.h"
+#include "fs/base/packet.h"
 #include "fs/base/parse.h"
 #include "fs/base/version.h"
 
@@ -327,27 +328,6 @@ static void accept_client(struct control *c)
 	cleanup_fd(&fd);
 }
 
-/* The next packet of a client, and the descriptor that comes with it, if any. As recv(2). */
-static ssize_t receive_packet(struct control *c, int i, char *ret_message, size_t size)
-{
-	union {
-		struct cmsghdr head;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control;
-	struct iovec part = { ret_message, size };
-	struct msghdr packet = { .msg_iov = &part,
-				 .msg_iovlen = 1,
-				 .msg_control = &control,
-				 .msg_controllen = sizeof(control) };
-	ssize_t n = recvmsg(c->clients[i].fd, &packet, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	const struct cmsghdr *head = n < 0 ? NULL : CMSG_FIRSTHDR(&packet);
-
-	if (head && head->cmsg_level == SOL_SOCKET && head->cmsg_type == SCM_RIGHTS &&
-	    head->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(&c->clients[i].received_fd, CMSG_DATA(head), sizeof(int));
-	return n;
-}
-
 void control_handle(struct control *c, const struct pollfd *fds)
 {
 	if (fds[0].revents)
@@ -358,7 +338,8 @@ void control_handle(struct control *c, const struct pollfd *fds)
 
 		if (!fds[1 + i].revents || fds[1 + i].fd < 0 || fds[1 + i].fd != c->clients[i].fd)
 			continue;
-		n = receive_packet(c, i, message, sizeof(message) - 1);
+		n = packet_receive(c->clients[i].fd, message, sizeof(message) - 1, MSG_DONTWAIT,
+				   &c->clients[i].received_fd);
 		if (n <= 0) {
 			if (n == 0 || (errno != EAGAIN && errno != EINTR))
 				drop_client(c, i);

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
+#include "fs/base/packet.h"
 
 /* Where a job's descriptors are in its process; all others are closed there: locks and sockets of ours among them. */
 enum { JOB_DIR = 3, JOB_ANSWER, JOB_FIRST_FREE, LIFTED = 64 };
@@ -32,29 +33,13 @@ struct job {
 	uint64_t limit_ms;
 };
 
-union control {
-	struct cmsghdr head;
-	char bytes[CMSG_SPACE(sizeof(int))];
-};
-
 /* ---- in the process apart ---- */
 
 static void answer(int result)
 {
 	int error = result < 0 ? result : 0;
-	struct iovec iov = { .iov_base = &error, .iov_len = sizeof(error) };
-	union control control = { 0 };
-	struct msghdr message = { .msg_iov = &iov, .msg_iovlen = 1 };
 
-	if (result > 0) {
-		message.msg_control = control.bytes;
-		message.msg_controllen = sizeof(control.bytes);
-		control.head.cmsg_level = SOL_SOCKET;
-		control.head.cmsg_type = SCM_RIGHTS;
-		control.head.cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(&control.head), &result, sizeof(result));
-	}
-	(void)sendmsg(JOB_ANSWER, &message, MSG_NOSIGNAL);
+	(void)packet_send(JOB_ANSWER, &error, sizeof(error), result > 0 ? result : -1);
 }
 
 /*
@@ -94,27 +79,19 @@ static void __attribute__((noreturn)) work(struct job *job, int answer_fd)
 
 static int receive(int fd, uint64_t limit_ms, int *ret_fd)
 {
-	int error = -EIO;
-	struct iovec iov = { .iov_base = &error, .iov_len = sizeof(error) };
-	union control control = { 0 };
-	struct msghdr message = { .msg_iov = &iov,
-				  .msg_iovlen = 1,
-				  .msg_control = control.bytes,
-				  .msg_controllen = sizeof(control.bytes) };
 	struct pollfd poll_fd = { .fd = fd, .events = POLLIN };
-	struct cmsghdr *head;
-	int r;
+	AUTO_FD int passed = -1;
+	int error = -EIO, r;
 
 	do
 		r = poll(&poll_fd, 1, (int)limit_ms);
 	while (r < 0 && errno == EINTR);
 	if (r <= 0)
 		return r == 0 ? -ETIMEDOUT : -errno;
-	if (recvmsg(fd, &message, MSG_CMSG_CLOEXEC) != (ssize_t)sizeof(error))
+	if (packet_receive(fd, &error, sizeof(error), 0, &passed) != (ssize_t)sizeof(error))
 		return -EIO; /* it was ended */
-	head = CMSG_FIRSTHDR(&message);
-	if (head && head->cmsg_type == SCM_RIGHTS)
-		memcpy(ret_fd, CMSG_DATA(head), sizeof(*ret_fd));
+	if (passed >= 0)
+		*ret_fd = take_fd(&passed);
 	return error;
 }
 

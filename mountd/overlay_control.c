@@ -12,6 +12,7 @@
 
 #include "fs/base/cleanup.h"
 #include "fs/base/keyval.h"
+#include "fs/base/packet.h"
 #include "fs/base/parse.h"
 #include "fs/base/process.h"
 #include "mountd/overlays.h"
@@ -67,25 +68,11 @@ int control_send(int fd, const char *verb, const char *key, const char *value)
 
 int control_send_fd(int fd, const char *verb, int descriptor)
 {
-	union {
-		struct cmsghdr head;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} rights = { 0 };
 	char text[64];
 	int n = snprintf(text, sizeof(text), "%s\n", verb);
-	struct iovec part = { text, (size_t)n };
-	struct msghdr packet = { .msg_iov = &part,
-				 .msg_iovlen = 1,
-				 .msg_control = &rights,
-				 .msg_controllen = sizeof(rights) };
+	int r = packet_send(fd, text, (size_t)n, descriptor);
 
-	rights.head.cmsg_level = SOL_SOCKET;
-	rights.head.cmsg_type = SCM_RIGHTS;
-	rights.head.cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(&rights.head), &descriptor, sizeof(descriptor));
-	if (sendmsg(fd, &packet, MSG_NOSIGNAL) < 0)
-		return errno == EAGAIN ? -ETIMEDOUT : -errno;
-	return 0;
+	return r == -EAGAIN ? -ETIMEDOUT : r;
 }
 
 void control_limit(int fd, uint64_t ms)

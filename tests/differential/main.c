@@ -174,7 +174,7 @@ static int run_trials(const struct settings *s)
 	AUTO_FREE struct kinds *kinds = calloc(1, sizeof(*kinds));
 	time_t until = time(NULL) + (time_t)s->seconds;
 	uint64_t done = 0, seed = s->seed;
-	unsigned different = 0, kills = 0;
+	unsigned different = 0, kills = 0, upgrades = 0;
 
 	if (!steps || !d || !kinds)
 		return EXIT_USAGE;
@@ -192,6 +192,7 @@ static int run_trials(const struct settings *s)
 			return EXIT_USAGE;
 		}
 		kills += t.kills;
+		upgrades += t.upgrades;
 		done += d->is_found ? d->at + 1 : count;
 		if (!d->is_found)
 			continue;
@@ -205,7 +206,7 @@ static int run_trials(const struct settings *s)
 	       s->volume.is_exclusive ? "exclusive" : "shared", (unsigned long long)done,
 	       (unsigned long long)s->seed, (unsigned long long)seed - (seed > s->seed), different);
 	if (s->volume.kill_ms > 0)
-		printf("  %u servers were killed\n", kills);
+		printf("  %u servers were killed, %u were followed by others\n", kills, upgrades);
 	for (unsigned i = 0; i < kinds->count && s->keeps_going; i++)
 		printf("  %4u %s\n", kinds->rows[i].times, kinds->rows[i].kind);
 	return different ? EXIT_FAILURE : EXIT_SUCCESS;

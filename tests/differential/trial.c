@@ -284,6 +284,7 @@ static void converge_and_compare(struct scene *sc)
 		return;
 	clear_flags(sc);
 	sc->trial->kills = volume_spare(&sc->volume);
+	sc->trial->upgrades = sc->volume.killer.upgrades;
 	r = volume_converge(&sc->volume, reason, sizeof(reason));
 	if (r < 0)
 		difference_set(d, "converging", "failure", "%s: %s", strerror(-r), reason);

@@ -12,7 +12,8 @@ struct trial {
 	uint64_t seed; /* of the tree and, when they are made up, the steps */
 	unsigned count;
 	struct step *steps;
-	unsigned kills; /* servers that were killed, in the end */
+	unsigned kills;	   /* servers that were killed, in the end */
+	unsigned upgrades; /* and those that were followed by another while they lived */
 };
 
 /*

@@ -248,7 +248,7 @@ static int start_overlay(struct volume *v, uint64_t seed)
 		r = connect_keeper(&address, &killer_fd);
 	return r < 0 || c->kill_ms == 0 ?
 		       r :
-		       killer_start(&v->killer, killer_fd, (unsigned)seed, c->kill_ms);
+		       killer_start(&v->killer, killer_fd, c->program, (unsigned)seed, c->kill_ms);
 }
 
 static int open_root(const struct volume_config *c, const char *name, int *ret_fd)

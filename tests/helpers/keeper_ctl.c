@@ -27,6 +27,7 @@
 #include <unistd.h>
 
 #include "fs/base/keyval.h"
+#include "fs/base/packet.h"
 #include "fs/base/parse.h"
 
 enum { EXIT_USAGE = 2, EXIT_TIMEOUT = 3, EXIT_GONE = 4 };
@@ -148,24 +149,12 @@ static int send_request(const char *path, char **words)
 
 static int upgrade(const char *path, const char *program)
 {
-	static char verb[] = "upgrade\n";
-	union {
-		struct cmsghdr head;
-		char bytes[CMSG_SPACE(sizeof(int))];
-	} control = { .head = { .cmsg_level = SOL_SOCKET,
-				.cmsg_type = SCM_RIGHTS,
-				.cmsg_len = CMSG_LEN(sizeof(int)) } };
-	struct iovec part = { verb, sizeof(verb) - 1 };
-	struct msghdr packet = { .msg_iov = &part,
-				 .msg_iovlen = 1,
-				 .msg_control = &control,
-				 .msg_controllen = sizeof(control) };
+	static const char verb[] = "upgrade\n";
 	int program_fd = open(program, O_PATH | O_CLOEXEC), fd = connect_to(path);
 
 	if (program_fd < 0)
 		die(program);
-	memcpy(CMSG_DATA(&control.head), &program_fd, sizeof(program_fd));
-	if (sendmsg(fd, &packet, MSG_NOSIGNAL) < 0)
+	if (packet_send(fd, verb, strlen(verb), program_fd) < 0)
 		exit(EXIT_GONE);
 	receive(fd);
 	fputs(message, stdout);

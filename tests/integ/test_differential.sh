@@ -45,7 +45,7 @@ for type in tmpfs ext4 xfs btrfs; do
 	try_on "$type"
 done
 
-# The same while the server is killed again and again.
+# The same while the server is killed, or another takes over from it, again and again.
 for type in tmpfs ext4 xfs btrfs; do
 	check "$type, killed" "$differential" --fs "$type" --mode converging --coherence exclusive --atime noatime \
 		--kill 60 --seed "$seed" --steps $((steps / 4)) --shrink 20

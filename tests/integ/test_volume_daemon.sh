@@ -82,6 +82,23 @@ check 'unmount' ctl unmount gone
 check 'nothing is left' nothing_mounted
 kill_daemon TERM
 
+# ---- a store of a newer daemon, with volumes in use ----
+
+store() { sqlite3 "$FSGROUPFS_ROOT/var/lib/fsgroupfs/store.db" "$1"; }
+check 'mount' ctl mount --plugin local --source "$data" --target "$pod" --fsgroup 4242 --converge-rate 1 --volume-id live
+kill_daemon KILL
+version=$(store 'PRAGMA user_version')
+store 'PRAGMA user_version = 9999'
+check 'is refused by name' refuses 1 'made by a newer version' status live
+check_same 'the volume is left alone' "0:4242:660" "$(attributes "$pod/d19/f1999")"
+check 'and can be written' sh -c 'echo more >"$1/d19/new"' _ "$pod"
+check_same 'nothing was set aside' '' "$(find "$FSGROUPFS_ROOT/var/lib/fsgroupfs" -name '*.damaged-*')"
+store "PRAGMA user_version = $version"
+check_same 'the right daemon goes on with it' converging "$(state_of live)"
+check 'unmount' ctl unmount live
+rm "$data/d19/new"
+kill_daemon TERM
+
 # ---- a store that cannot be used ----
 
 root=$FSGROUPFS_ROOT

@@ -33,6 +33,11 @@ run_document() {
 run_document README.md readme
 run_document scripts/CONTRIBUTING.md contributing
 
+sed -n 's/.*\[VOLUME_[A-Z_]*\].*"\([a-z-]*\)".*/\1/p' store/states.c | sort -u >"$scratch/states"
+check 'there are states' test "$(wc -l <"$scratch/states")" -ge 10
+check_same 'the README says of each what it means' '' \
+	"$(while read -r state; do grep -qE "^\| .*\`$state\`.* \|.*\|.*\|$" README.md || echo "$state"; done <"$scratch/states")"
+
 # Of each reason that the programs give, the longest piece that is always the same.
 grep -ohE '(ret_reason|->reason), 256, "[^"]+"|reason\[256\] = "[^"]+"|->reason = (IGNORED )?"[^"]+"|refuse\(r, "[^"]+"' \
 	fs/*.c mountd/plan.c | sed 's/[^"]*"\(.*\)"/\1/' | awk '{

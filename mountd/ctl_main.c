@@ -43,7 +43,7 @@ static int run_help(const struct ctl *ctl, int argc, char **argv)
 
 static const struct {
 	const char *name;
-	int (*run)(const struct ctl *ctl, int argc, char **argv); /* NULL: not built yet */
+	int (*run)(const struct ctl *ctl, int argc, char **argv);
 } commands[] = {
 	/* clang-format off */
 	{ "mount", ctl_mount },
@@ -118,8 +118,6 @@ static int run_command(struct ctl *ctl, int argc, char **argv)
 			help_command(help);
 			return EXIT_OK;
 		}
-		if (!commands[i].run)
-			return ctl_fail(ctl, EXIT_FAILED, NULL, "not built yet");
 		/* What getopt begins its own messages with. */
 		snprintf(name, sizeof(name), "fsgroupctl: %s", commands[i].name);
 		argv[0] = name;

@@ -177,7 +177,6 @@ bad 'unknown source' floppyDisk --spec "$scratch/bad.json"
 printf '{"name": "x", "emptyDir": {"medium": "HugePages"}}' >"$scratch/bad.json"
 bad 'HugePages' HugePages --spec "$scratch/bad.json"
 check 'refused: an unknown command' refuses 2 frobnicate frobnicate
-check 'refused: a command that is not built yet' refuses 1 'not built yet' doctor
 check 'nothing is left of all these' nothing_mounted
 check 'each has left an event' test "$(ctl events --json | grep -c mount-failed)" -ge 5
 

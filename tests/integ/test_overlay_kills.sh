@@ -19,8 +19,8 @@ start_volume_test
 
 COUNT=${COUNT:-50}
 read -ra file_systems <<<"${FILE_SYSTEMS:-ext4}"
+MODES=${MODES:-converging}
 read -ra modes <<<"${MODES//,/ }"
-[ "${#modes[@]}" -gt 0 ] || modes=(converging)
 gid=$GROUP
 target=$scratch/target
 mkdir "$target"

@@ -70,7 +70,7 @@ if [ "${#hierarchies[@]}" = 0 ]; then
 else
 	check_same 'it has a control group of its own' "${#hierarchies[@]}" "$(keeper_groups vol | wc -l)"
 	for group in $(keeper_groups vol); do
-		check_same 'with keeper and server in it' "$keeper_pid $server_pid" "$(members "$group" | paste -sd ' ')"
+		check_same 'with keeper and server in it' "$(printf '%s\n' "$keeper_pid" "$server_pid" | sort)" "$(members "$group" | sort)"
 	done
 	# Whoever restarts a service ends all that is in its group.
 	caller=${hierarchies[0]}/fsgroupfs-test-$$

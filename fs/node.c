@@ -257,6 +257,8 @@ int node_lookup_made(struct node_table *t, int fd, const struct stat *st, uint64
 		if (r == 0) {
 			if (S_ISDIR(st->st_mode))
 				s->flags |= NODE_DIRECTORY;
+			if (S_ISREG(st->st_mode))
+				s->flags |= NODE_REGULAR;
 			/* With several names, one that is not excluded decides. */
 			if (made || s->nlookup == 0 || S_ISDIR(st->st_mode))
 				s->exclude = exclude;
@@ -327,6 +329,14 @@ bool node_may_have(struct node_table *t, uint64_t ino)
 	return atomic_load(node_ino_count(t, ino)) > 0;
 }
 
+static void slot_key(const struct node_slot *s, struct tree_key *ret_key)
+{
+	ret_key->is_handle = !(s->flags & NODE_KEYED);
+	ret_key->type = s->handle_type;
+	ret_key->len = s->handle_len;
+	memcpy(ret_key->bytes, s->handle, sizeof(ret_key->bytes));
+}
+
 int node_open(struct node_table *t, uint64_t id, int *ret_fd, struct node_info *ret_info)
 {
 	struct tree_key key = { .is_handle = true };
@@ -348,15 +358,33 @@ int node_open(struct node_table *t, uint64_t id, int *ret_fd, struct node_info *
 			*ret_fd = r;
 			return 0;
 		}
-		key.is_handle = !(s->flags & NODE_KEYED);
-		key.type = s->handle_type;
-		key.len = s->handle_len;
-		memcpy(key.bytes, s->handle, sizeof(key.bytes));
+		slot_key(s, &key);
 	}
 	pthread_mutex_unlock(&t->lock);
 	if (r < 0)
 		return r;
 	return tree_open_handle(t->tree, &key, ret_fd);
+}
+
+int node_open_regular(struct node_table *t, uint64_t id, int flags, int *ret_file,
+		      struct node_info *ret_info)
+{
+	struct tree_key key = { .is_handle = true };
+	const struct node_slot *s;
+	uint32_t slot;
+	int r;
+
+	pthread_mutex_lock(&t->lock);
+	r = node_slot_check(t, id, &slot);
+	if (r == 0) {
+		s = &t->shared->slots[slot];
+		info_of(t, slot, ret_info);
+		if (t->pins[slot] != 0 || s->flags & NODE_KEYED || !(s->flags & NODE_REGULAR))
+			r = -EOPNOTSUPP;
+		slot_key(s, &key);
+	}
+	pthread_mutex_unlock(&t->lock);
+	return r < 0 ? r : tree_open_file_handle(t->tree, &key, flags, ret_file);
 }
 
 int node_settle_key(struct node_table *t, const struct tree_key *key, uint64_t ino, uint32_t flags)

@@ -80,6 +80,14 @@ bool node_may_have(struct node_table *t, uint64_t ino);
 int node_open(struct node_table *t, uint64_t id, int *ret_fd, struct node_info *ret_info);
 
 /*
+ * node_open_regular: a descriptor of the node's file, opened with @flags (tree_reopen), where that takes one call: it was
+ * a regular file when it was looked up, which an inode is for life, and stands for itself by its handle.
+ * Else -EOPNOTSUPP, and node_open() and tree_reopen() will do it.
+ */
+int node_open_regular(struct node_table *t, uint64_t id, int flags, int *ret_file,
+		      struct node_info *ret_info);
+
+/*
  * node_settle: notes that the inode was made or changed by a user in this run (@flags NODE_SETTLED,
  * with NODE_MARKED when it carries the mark). The slot is made when there is none, and stays.
  */

@@ -55,6 +55,18 @@ static int truncate_opened(struct overlay *ov, const struct node_info *node, int
 	return r;
 }
 
+/* Most opens need no more than the file itself; what is left to open_lower() is -EOPNOTSUPP. */
+static int open_at_once(struct overlay *ov, fuse_ino_t ino, int flags, int *ret_file,
+			struct node_info *ret_node)
+{
+	int r;
+
+	if (flags & O_TRUNC)
+		return -EOPNOTSUPP;
+	r = node_open_regular(ov->nodes, ino, flags & LOWER_FLAGS, ret_file, ret_node);
+	return r == -EPERM && flags & O_NOATIME ? -EOPNOTSUPP : r;
+}
+
 void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct overlay *ov = ops_overlay(req);
@@ -63,12 +75,15 @@ void ops_open(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	struct caller caller;
 	struct node_info node;
 	struct stat st;
-	int r = node_open(ov->nodes, ino, &fd, &node);
+	int r = open_at_once(ov, ino, fi->flags, &file, &node);
 
-	if (r == 0)
-		r = tree_stat(fd, &st);
-	if (r == 0)
-		r = open_lower(fd, &st, fi->flags, &file);
+	if (r == -EOPNOTSUPP) {
+		r = node_open(ov->nodes, ino, &fd, &node);
+		if (r == 0)
+			r = tree_stat(fd, &st);
+		if (r == 0)
+			r = open_lower(fd, &st, fi->flags, &file);
+	}
 	if (r == 0 && fi->flags & O_TRUNC) {
 		ops_caller(req, &caller);
 		r = truncate_opened(ov, &node, fd, file, &st, fi, &caller);

@@ -192,7 +192,7 @@ int tree_key_get(const struct tree *t, int fd, const struct stat *st, struct tre
 	return 0;
 }
 
-int tree_open_handle(const struct tree *t, const struct tree_key *key, int *ret_fd)
+static int open_handle(const struct tree *t, const struct tree_key *key, int flags, int *ret_fd)
 {
 	struct handle_buffer handle = { .head = { .handle_bytes = key->len,
 						  .handle_type = key->type } };
@@ -201,11 +201,21 @@ int tree_open_handle(const struct tree *t, const struct tree_key *key, int *ret_
 	if (!key->is_handle || key->len > NODE_HANDLE_MAX)
 		return -ESTALE;
 	memcpy(handle.head.f_handle, key->bytes, key->len);
-	fd = open_by_handle_at(t->mount_fd, &handle.head, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	fd = open_by_handle_at(t->mount_fd, &handle.head, flags | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	*ret_fd = fd;
 	return 0;
+}
+
+int tree_open_handle(const struct tree *t, const struct tree_key *key, int *ret_fd)
+{
+	return open_handle(t, key, O_PATH, ret_fd);
+}
+
+int tree_open_file_handle(const struct tree *t, const struct tree_key *key, int flags, int *ret_fd)
+{
+	return open_handle(t, key, flags & ~(O_CREAT | O_EXCL), ret_fd);
 }
 
 int tree_reopen(int fd, mode_t type, int flags, int *ret_fd)

@@ -87,6 +87,9 @@ int tree_key_get(const struct tree *t, int fd, const struct stat *st, struct tre
 /* tree_open_handle: an O_PATH descriptor; -ESTALE when the file is gone. Only for is_handle keys. */
 int tree_open_handle(const struct tree *t, const struct tree_key *key, int *ret_fd);
 
+/* tree_open_file_handle: of a regular file, as tree_reopen() would open it. */
+int tree_open_file_handle(const struct tree *t, const struct tree_key *key, int flags, int *ret_fd);
+
 /*
  * tree_reopen: opens the regular file or directory that the O_PATH descriptor @fd stands for, with
  * @flags (access mode, O_APPEND, O_DIRECT, O_DIRECTORY ...). -ENXIO for any other type: those are never

@@ -395,6 +395,45 @@ static void node_unlinked_stays_open_until_forgotten(void **state)
 	assert_true(count_fds() <= before);
 }
 
+static void node_open_regular_opens_files_and_nothing_else(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info file = lookup(f, "a"), fifo, info;
+	AUTO_FD int opened = -1;
+	struct stat st;
+
+	assert_int_equal(node_open_regular(f->table, file.id, O_RDWR, &opened, &info), 0);
+	assert_int_equal(info.id, file.id);
+	assert_int_equal(fcntl(opened, F_GETFL) & (O_ACCMODE | O_PATH), O_RDWR);
+	assert_int_equal(fstat(opened, &st), 0);
+	assert_int_equal(st.st_ino, file.ino);
+	cleanup_fd(&opened);
+
+	assert_int_equal(mkfifoat(f->dir_fd, "fifo", 0600), 0);
+	AUTO_FD int pin = openat(f->dir_fd, "fifo", O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	assert_int_equal(tree_stat(pin, &st), 0);
+	assert_int_equal(node_lookup(f->table, pin, &st, 0, &fifo), 0);
+	assert_int_equal(node_open_regular(f->table, fifo.id, O_RDWR, &opened, &info), -EOPNOTSUPP);
+	assert_int_equal(node_open_regular(f->table, NODE_ROOT, O_RDONLY, &opened, &info),
+			 -EOPNOTSUPP);
+	node_forget(f->table, fifo.id, 1);
+	assert_int_equal(node_open_regular(f->table, fifo.id, O_RDWR, &opened, &info), -ESTALE);
+}
+
+static void node_open_regular_what_is_pinned_is_left_to_others(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info file = lookup(f, "a"), info;
+	AUTO_FD int opened = -1;
+	struct stat st;
+	AUTO_FD int fd = make_file(f, "a", &st);
+
+	assert_int_equal(unlinkat(f->dir_fd, "a", 0), 0);
+	assert_int_equal(node_unlinked_id(f->table, file.id, fd), 0);
+	assert_int_equal(node_open_regular(f->table, file.id, O_RDWR, &opened, &info), -EOPNOTSUPP);
+	assert_int_equal(opened, -1);
+}
+
 static void node_unlinked_id_is_the_same_by_node_id(void **state)
 {
 	struct fixture *f = *state;
@@ -672,6 +711,8 @@ int main(void)
 		BOTH(node_release_settled_frees_what_only_the_run_knew),
 		BOTH(node_release_settled_unmarks_the_marked),
 		BOTH(node_unlinked_stays_open_until_forgotten),
+		HANDLES(node_open_regular_opens_files_and_nothing_else),
+		BOTH(node_open_regular_what_is_pinned_is_left_to_others),
 		BOTH(node_unlinked_id_is_the_same_by_node_id),
 		BOTH(node_lookup_made_stays_after_forget),
 		BOTH(node_unlinked_of_a_settled_frees_it),

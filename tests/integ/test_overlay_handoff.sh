@@ -85,7 +85,7 @@ check 'unused: mounts' begin
 check 'unused: an overlay first' is_overlay
 resume
 goes_native unused
-check_same 'unused: nothing holds the overlay' '' "$(overlay_pids)"
+check 'unused: nothing holds the overlay' no_process_stays
 finish unused
 
 begin

@@ -26,6 +26,11 @@
 /* The main thread serves too, in the end of a hold. */
 enum { THREADS_MAX = LEDGER_THREADS_MAX - 1, INIT_READ_BYTES = 1 << 20 };
 
+/* What comes before file data in a request, and all of any other: of libfuse's buffers (FUSE_BUFFER_HEADER_SIZE) more. */
+enum { REQUEST_HEAD_BYTES = 72 * 1024, BUFFER_ALIGNMENT = 4096 };
+
+#define ROUND_UP(n, unit) (((n) + (unit)-1) / (unit) * (unit))
+
 struct server_threads {
 	pthread_t ids[THREADS_MAX];
 	struct reader { /* by the order in which they begin, which is not that of ids[] */
@@ -43,6 +48,7 @@ struct server_threads {
 	pthread_mutex_t lock;
 	pthread_cond_t changed; /* with lock, on the monotonic clock */
 	unsigned resting;	/* threads that read no more; guarded by lock */
+	size_t request_bytes;	/* the largest request; known once INIT is answered */
 };
 
 static void want(struct fuse_conn_info *conn, uint64_t capability)
@@ -100,6 +106,7 @@ static void on_init(void *userdata, struct fuse_conn_info *conn)
 		atomic_store(&ov->shared.header->data_path_cached, 1);
 	}
 	conn->time_gran = 1;
+	ov->threads->request_bytes = conn->max_write + REQUEST_HEAD_BYTES;
 }
 
 static const struct fuse_lowlevel_ops operations = {
@@ -214,6 +221,24 @@ static void stop_reading(struct server_threads *threads)
 	pthread_mutex_unlock(&threads->lock);
 }
 
+/*
+ * Where requests are read to, in memory that is there already: the kernel fails a request with EIO, for good, when the
+ * thread that reads it is killed while it fetches a page to put it in (fuse_dev_do_read(), Linux 6.18). Names and
+ * attributes always find their pages; file data where it comes this way and another server may follow. NULL: no memory.
+ */
+static void *request_buffer(const struct overlay *ov)
+{
+	const struct shared_header *h = ov->shared.header;
+	bool has_data = atomic_load(&h->data_path_cached) != 0 &&
+			atomic_load(&h->failover) == FAILOVER_READY;
+	size_t size = ov->threads->request_bytes, touched = has_data ? size : REQUEST_HEAD_BYTES;
+	void *buffer = aligned_alloc(BUFFER_ALIGNMENT, ROUND_UP(size, BUFFER_ALIGNMENT));
+
+	if (buffer)
+		memset(buffer, 0, touched < size ? touched : size);
+	return buffer;
+}
+
 static void *serve_requests(void *argument)
 {
 	struct overlay *ov = argument;
@@ -231,6 +256,7 @@ static void *serve_requests(void *argument)
 		log_line(LOG_ERROR, "start", "own fs_struct of a thread: %m");
 	pthread_barrier_wait(&threads->gate); /* the sandbox may be locked now */
 	pthread_barrier_wait(&threads->gate); /* INIT is answered */
+	buf.mem = request_buffer(ov);	      /* else libfuse makes one */
 	while (!fuse_session_exited(ov->session)) {
 		int n = -EAGAIN;
 

@@ -74,14 +74,14 @@ FS_SRC := $(wildcard fs/*.c)
 STORE_SRC := $(wildcard store/*.c)
 PLUGINS_SRC := $(wildcard plugins/*.c)
 MOUNTD_SRC := $(wildcard mountd/*.c)
-CTL_SRC := $(wildcard mountd/ctl_*.c)
-FLEX_SRC := $(wildcard mountd/flex_*.c)
-MOUNT8_SRC := $(wildcard mountd/mount8_*.c)
-# What every client of the daemon has.
-CLIENT_SRC := $(wildcard mountd/client.c mountd/client_place.c mountd/ctl_start.c mountd/proto*.c mountd/path*.c)
+CTL_SRC := $(wildcard mountd/ctl/*.c)
+FLEX_SRC := $(wildcard mountd/flex/*.c)
+MOUNT8_SRC := $(wildcard mountd/mount8/*.c)
 # What those have in which people name the arguments of a mount.
-WORDS_SRC := $(wildcard mountd/client_words.c)
-MAIN_SRC := $(wildcard fs/main.c mountd/main.c mountd/ctl_main.c mountd/flex_main.c mountd/mount8_main.c)
+WORDS_SRC := $(wildcard mountd/client/words.c)
+# What every client of the daemon has.
+CLIENT_SRC := $(filter-out $(WORDS_SRC),$(wildcard mountd/client/*.c)) $(wildcard mountd/proto*.c mountd/path*.c)
+MAIN_SRC := $(wildcard fs/main.c mountd/main.c mountd/ctl/main.c mountd/flex/main.c mountd/mount8/main.c)
 UNIT_SRC := $(wildcard tests/unit/test_*.c)
 INTEG_SRC := $(wildcard tests/integ/test_*.c)
 HELPER_SRC := $(wildcard tests/helpers/*.c)
@@ -95,7 +95,7 @@ objects = $(patsubst %.c,$(OBJ)/%.o,$(1))
 
 fsgroupfs_SRC := $(FS_SRC) $(OWNERSHIP_SRC) $(BASE_SRC)
 fsgroupfs_PKG := fuse3 libseccomp libcap-ng
-fsgroup-mountd_SRC := $(filter-out $(CTL_SRC) $(FLEX_SRC) $(MOUNT8_SRC) $(WORDS_SRC) mountd/client.c mountd/client_place.c,$(MOUNTD_SRC)) $(PLUGINS_SRC) $(STORE_SRC) $(OWNERSHIP_SRC) $(BASE_SRC)
+fsgroup-mountd_SRC := $(MOUNTD_SRC) $(PLUGINS_SRC) $(STORE_SRC) $(OWNERSHIP_SRC) $(BASE_SRC)
 fsgroup-mountd_PKG := mount blkid sqlite3 jansson libmd
 fsgroupctl_SRC := $(sort $(CTL_SRC) $(CLIENT_SRC) $(WORDS_SRC)) mountd/object_file.c mountd/rules.c mountd/spec.c $(BASE_SRC)
 fsgroupctl_PKG := jansson
@@ -106,14 +106,14 @@ mount.fsgroupfs_PKG := jansson
 
 # A program is there once its main file is.
 PROGRAMS := $(if $(wildcard fs/main.c),fsgroupfs) $(if $(wildcard mountd/main.c),fsgroup-mountd) \
-	$(if $(wildcard mountd/ctl_main.c),fsgroupctl) $(if $(wildcard mountd/flex_main.c),fsgroup-flexvolume) \
-	$(if $(wildcard mountd/mount8_main.c),mount.fsgroupfs)
+	$(if $(wildcard mountd/ctl/main.c),fsgroupctl) $(if $(wildcard mountd/flex/main.c),fsgroup-flexvolume) \
+	$(if $(wildcard mountd/mount8/main.c),mount.fsgroupfs)
 PROGRAM_FILES := $(addprefix $(BIN)/,$(PROGRAMS))
 COMPLETIONS := $(addprefix $(BIN)/completion/,bash zsh)
 
 # Tests link the rooms as archives, without the main files. A room stands before those it uses.
 ROOMS := mountd plugins store fs ownership base
-mountd_SRC := $(filter-out $(MAIN_SRC),$(MOUNTD_SRC))
+mountd_SRC := $(filter-out $(MAIN_SRC),$(MOUNTD_SRC) $(wildcard mountd/*/*.c))
 plugins_SRC := $(PLUGINS_SRC)
 store_SRC := $(STORE_SRC)
 fs_SRC := $(filter-out $(MAIN_SRC),$(FS_SRC))
@@ -268,7 +268,7 @@ soak-cycles: test-programs ## mount and unmount COUNT volumes and see what grows
 check-layers: ## no include against the arrows between the rooms
 	$(Q)scripts/check-layers --self-test
 	$(Q)scripts/check-layers
-FORMATTED = $(sort $(wildcard $(foreach d,fs fs/base fs/ownership store plugins mountd tests/*,$(d)/*.c $(d)/*.h)))
+FORMATTED = $(sort $(wildcard $(foreach d,fs fs/base fs/ownership store plugins mountd mountd/* tests/*,$(d)/*.c $(d)/*.h)))
 check-format: ## all C files are formatted as .clang-format says
 	$(Q)$(if $(FORMATTED),clang-format --dry-run -Werror $(FORMATTED))
 check-warnings: ## everything compiles without a warning, with gcc and with clang
@@ -368,5 +368,5 @@ $(DIFFERENTIAL_FILE): $(call objects,$(DIFFERENTIAL_SRC)) $(OBJ)/libbase.a
 	$(Q)$(LINK) -o $@ $^
 
 .SECONDARY:
--include $(patsubst %.c,$(OBJ)/%.d,$(BASE_SRC) $(OWNERSHIP_SRC) $(FS_SRC) $(STORE_SRC) $(PLUGINS_SRC) $(MOUNTD_SRC) \
+-include $(patsubst %.c,$(OBJ)/%.d,$(BASE_SRC) $(OWNERSHIP_SRC) $(FS_SRC) $(STORE_SRC) $(PLUGINS_SRC) $(MOUNTD_SRC) $(wildcard mountd/*/*.c) \
 	$(UNIT_SRC) $(INTEG_SRC) $(HELPER_SRC) $(BENCH_SRC) $(DIFFERENTIAL_SRC))

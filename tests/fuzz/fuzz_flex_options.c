@@ -3,8 +3,8 @@
  * A call-out's options: what they make of a request is never what only the driver or the daemon may say, no secret is
  * in it, and each driver and purpose agrees on whether they are right. The first byte chooses the driver.
  */
-#include "mountd/flex_answer.h"
-#include "mountd/flex_options.h"
+#include "mountd/flex/answer.h"
+#include "mountd/flex/options.h"
 #include "tests/fuzz/fuzz.h"
 
 static const char *const never[] = { "command", "frontEnd", "target",	   "staging",  "volumeId",

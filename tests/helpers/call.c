@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "mountd/client.h"
+#include "mountd/client/call.h"
 
 int main(int argc, char **argv)
 {

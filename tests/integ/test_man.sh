@@ -64,11 +64,11 @@ sed -n 's/^\.It Cm //p' mountd/man/mountd.conf.5 | tr -d '\\' | sort -u >"$scrat
 check 'of every key of mountd.conf' same_files "$scratch/keys" "$scratch/said"
 
 # Those that begin with kubernetes.io are kubelet's own.
-sed -n 's/^\t{ "\([a-zA-Z]*\)", .*/\1/p' mountd/flex_options.c | sort -u >"$scratch/keys"
+sed -n 's/^\t{ "\([a-zA-Z]*\)", .*/\1/p' mountd/flex/options.c | sort -u >"$scratch/keys"
 sed -n 's/^\.It Va //p' mountd/man/fsgroup-flexvolume.8 | tr -d ' ' | tr ',' '\n' | grep -v '^kubernetes' |
 	sort -u >"$scratch/said"
 check 'of every option of the FlexVolume drivers' same_files "$scratch/keys" "$scratch/said"
-sed -n 's/^\t{ "\([a-z]*\)", [0-9],.*/\1/p' mountd/flex_call.c | sort -u >"$scratch/keys"
+sed -n 's/^\t{ "\([a-z]*\)", [0-9],.*/\1/p' mountd/flex/call.c | sort -u >"$scratch/keys"
 sed -n '/^\.Sh SYNOPSIS/,/^\.Sh DESCRIPTION/s/^\.Cm //p' mountd/man/fsgroup-flexvolume.8 | tr -d ' ' | tr '|' '\n' |
 	sort -u >"$scratch/said"
 check 'and of every call' same_files "$scratch/keys" "$scratch/said"

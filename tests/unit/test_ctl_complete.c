@@ -9,8 +9,8 @@
 #include <cmocka.h>
 
 #include "fs/base/cleanup.h"
-#include "mountd/ctl_complete.h"
-#include "mountd/ctl_help.h"
+#include "mountd/ctl/complete.h"
+#include "mountd/ctl/help.h"
 
 struct found {
 	char words[4096]; /* each behind a space */

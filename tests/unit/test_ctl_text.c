@@ -10,8 +10,8 @@
 #include <cmocka.h>
 
 #include "fs/base/cleanup.h"
-#include "mountd/ctl_table.h"
-#include "mountd/ctl_text.h"
+#include "mountd/ctl/table.h"
+#include "mountd/ctl/text.h"
 
 static void assert_shown(const char *bytes, const char *wanted, size_t width)
 {

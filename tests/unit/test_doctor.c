@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "mountd/ctl_doctor.h"
+#include "mountd/ctl/doctor.h"
 
 /* How many of the findings on a release are not "ok". */
 static size_t judge(const char *release)

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "mountd/flex_answer.h"
-#include "mountd/flex_options.h"
+#include "mountd/flex/answer.h"
+#include "mountd/flex/options.h"
 
 #define KUBELET                                                                                    \
 	"\"kubernetes.io/fsType\": \"ext4\", \"kubernetes.io/readwrite\": \"ro\","                 \

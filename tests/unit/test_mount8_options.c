@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "fs/base/cleanup.h"
-#include "mountd/mount8_options.h"
+#include "mountd/mount8/options.h"
 #include "mountd/proto.h"
 
 /* The request that a list makes, as text; @ret_options is without its request. */

@@ -14,7 +14,7 @@
 #include <cmocka.h>
 
 #include "fs/base/cleanup.h"
-#include "mountd/ctl_file.h"
+#include "mountd/ctl/file.h"
 #include "mountd/object_file.h"
 #include "mountd/object_list.h"
 #include "mountd/proto.h"

@@ -13,7 +13,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "mountd/ctl_config.h"
+#include "mountd/ctl/config.h"
 #include "mountd/rules.h"
 #include "mountd/spec.h"
 

@@ -80,6 +80,18 @@ static int get_state(const char *message, enum volume_state *ret_state)
 	return 0;
 }
 
+/* "yes", or "no: " and why. Keepers from before have not said it. */
+static int get_failover(const char *message, char ret_reason[OVERLAY_TEXT_MAX])
+{
+	char text[OVERLAY_TEXT_MAX];
+	int r = get_text(message, "failover", text, sizeof(text));
+
+	if (r == 0 && strncmp(text, "no", strlen("no")) == 0)
+		snprintf(ret_reason, OVERLAY_TEXT_MAX, "%s",
+			 strncmp(text, "no: ", strlen("no: ")) == 0 ? text + strlen("no: ") : text);
+	return r;
+}
+
 int overlay_status_parse(const char *message, struct overlay_status *ret_status)
 {
 	struct overlay_status s = { 0 };
@@ -96,6 +108,7 @@ int overlay_status_parse(const char *message, struct overlay_status *ret_status)
 	bad |= get_text(message, "epoch", s.epoch, sizeof(s.epoch));
 	bad |= get_text(message, "keeper_version", s.keeper_version, sizeof(s.keeper_version));
 	bad |= get_text(message, "server_version", s.server_version, sizeof(s.server_version));
+	bad |= get_failover(message, s.no_failover);
 	bad |= get_text(message, "data_path", data_path, sizeof(data_path));
 	bad |= get_text(message, "requests", s.requests, sizeof(s.requests));
 	bad |= get_u64(message, "seen", &s.counters.seen);

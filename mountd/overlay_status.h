@@ -42,6 +42,8 @@ struct overlay_status {
 		number; /* of the message, in the keeper's order; 0: from before there were numbers */
 	uint64_t protocol; /* of the keeper (fs/control.h); 0: from before there were numbers */
 	uint64_t restarts, upgrades;
+	char no_failover
+		[OVERLAY_TEXT_MAX]; /* why a server's death ends the mount; "": another one follows */
 	bool passthrough;
 	uint64_t mount_id; /* unique id of what is at the target */
 	bool held;	   /* after the hand-off: the detached overlay still has users */

@@ -108,6 +108,17 @@ static void show_device(const json_t *device)
 	printf("  consumers   %zu\n", json_array_size(json_object_get(device, "consumers")));
 }
 
+static void show_server(const json_t *server)
+{
+	const char *no_failover = json_string_value(json_object_get(server, "noFailover"));
+
+	printf("  server      pid %lld, version %s, %lld restarts, data %s\n",
+	       number_of(server, "pid"), text_of(server, "version"), number_of(server, "restarts"),
+	       text_of(server, "dataPath"));
+	if (no_failover)
+		printf("              its death ends the mount: %s\n", no_failover);
+}
+
 void show_status(const json_t *status, const struct text_terminal *terminal)
 {
 	const json_t *gid = json_object_get(status, "fsGroup");
@@ -138,9 +149,7 @@ void show_status(const json_t *status, const struct text_terminal *terminal)
 	if (json_is_integer(gid))
 		show_entries(status);
 	if (json_is_object(server))
-		printf("  server      pid %lld, version %s, %lld restarts, data %s\n",
-		       number_of(server, "pid"), text_of(server, "version"),
-		       number_of(server, "restarts"), text_of(server, "dataPath"));
+		show_server(server);
 	show_failures(status);
 }
 

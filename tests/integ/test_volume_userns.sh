@@ -29,6 +29,7 @@ inside() {
 	check_same 'its group is shown' "$GROUP" "$(stat -c %g "$pod/d0/f1")"
 	check_same 'its data goes through the page cache' cached "$(field_of v .server.dataPath)"
 	check_same 'a member writes' '' "$(as 1500 1500 "$GROUP" sh -c 'echo more >>"$1/d0/f1"' _ "$pod" 2>&1)"
+	check_same 'its server cannot be followed, and why' 'file handles cannot be opened here' "$(field_of v .server.noFailover)"
 	first=$(daemon_pid)
 	kill_daemon KILL
 	check 'a killed daemon is followed by another' ctl wait v --for converged --timeout 30

@@ -26,7 +26,7 @@ static void overlay_status_parse_every_field_is_read(void **state)
 			"\nepoch=12.000000034\nseen=10\nchanged=5\ncorrect=2\nexcluded=1\n"
 			"failed=3\ntotal=11\nrate=100\npaused=1\nconverge_rate=7\n"
 			"keeper_pid=12\nserver_pid=13\nrestarts=2\ndata_path=passthrough\n"
-			"keeper_version=1.2\nserver_version=1.3\nprotocol=2\nupgrades=4\nnumber=17\n"
+			"keeper_version=1.2\nserver_version=1.3\nprotocol=2\nupgrades=4\nnumber=17\nfailover=no: too old\n"
 			"mount_id=4294967296\nholders=1\n",
 			&s),
 		0);
@@ -40,6 +40,7 @@ static void overlay_status_parse_every_field_is_read(void **state)
 	assert_string_equal(s.keeper_version, "1.2");
 	assert_string_equal(s.server_version, "1.3");
 	assert_true(s.protocol == 2 && s.upgrades == 4 && s.number == 17);
+	assert_string_equal(s.no_failover, "too old");
 	assert_true(s.paused && s.held && s.passthrough);
 	assert_int_equal(s.keeper_pid, 12);
 	assert_int_equal(s.server_pid, 13);

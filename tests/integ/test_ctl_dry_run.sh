@@ -79,6 +79,8 @@ rm "$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.conf"
 
 really ctl "${mount[@]}"
 really ctl wait v --for native --timeout 30
+# The event of it comes a moment later.
+grep -qm1 '"native"' < <(timeout 30 "$BIN/fsgroupctl" events --follow --json)
 check 'again' would 'do nothing: volume v is mounted so' "${mount[@]}"
 check 'another group' would_not 'exists with another fsgroup' "${mount[@]/$GROUP/4300}"
 other=(mount --plugin local --source "$data/d0" --target "$scratch/other" --fsgroup 4300)

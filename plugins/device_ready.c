@@ -13,10 +13,9 @@
 #include "fs/base/log.h"
 #include "fs/base/parse.h"
 #include "plugins/builder.h"
-#include "plugins/program.h"
+#include "plugins/device_program.h"
 
 #define MKFS_MS (60 * 60 * 1000ULL)
-#define OUTPUT_MAX 16384
 
 /* b->metadata: the program that makes a file system, from before it runs until it has succeeded. */
 static const char KEY_MKFS[] = "mkfs";
@@ -37,36 +36,6 @@ static bool is_ext(const char *fs_type)
 	       strcmp(fs_type, "ext2") == 0;
 }
 
-/* Runs "name args... device"; its exit status, or -errno with b->error. */
-static int run_on(struct volume_builder *b, const struct device *device, const char *name,
-		  const char *const args[3], uint64_t timeout_ms,
-		  struct program_result **ret_result)
-{
-	char path[PATH_MAX], node[64], quoted[256];
-	const char *argv[6] = { name };
-	struct program_request request = {
-		.path = path,
-		.argv = argv,
-		.cwd_fd = -1,
-		.timeout_ms = timeout_ms,
-		.output_max = OUTPUT_MAX,
-	};
-	size_t argc = 1;
-	int r = program_find(name, path, sizeof(path));
-
-	if (r < 0)
-		return builder_fail(b, r, "%s is not installed", name);
-	for (size_t i = 0; i < 3 && args[i]; i++)
-		argv[argc++] = args[i];
-	device_program_path(device, node, sizeof(node));
-	argv[argc] = node;
-	r = program_run(&request, ret_result);
-	if (r < 0)
-		return builder_fail(b, r, "%s of %s: %s", name,
-				    log_quote(device->path, quoted, sizeof(quoted)), strerror(-r));
-	return 0;
-}
-
 /* ---- checking ---- */
 
 /* Exit status (source: fsck(8)): 1 corrected, 2 restart the system (for a mounted one), 4 and up failed. */
@@ -75,7 +44,7 @@ static int check_ext(struct volume_builder *b, const struct device *device)
 	static const char *const preen[3] = { "-p" };
 	AUTO(program_result) *result = NULL;
 	char line[256], quoted[256];
-	int r = run_on(b, device, "e2fsck", preen, 0, &result);
+	int r = device_program_run(b, device, "e2fsck", preen, 0, &result);
 
 	if (r < 0 || (result->exit_status >= 0 && result->exit_status < 4))
 		return r;
@@ -172,7 +141,7 @@ static int make_fs(struct volume_builder *b, const struct device *device, const 
 		return r;
 	}
 	cleanup_fd(io_fd);
-	r = run_on(b, device, makers[i].program, makers[i].args, MKFS_MS, &result);
+	r = device_program_run(b, device, makers[i].program, makers[i].args, MKFS_MS, &result);
 	if (r < 0)
 		return r;
 	if (result->exit_status != 0)

@@ -159,6 +159,13 @@ enum proto_exit manager_stage(struct manager *m, const struct stage_request *req
 enum proto_exit manager_unstage(struct manager *m, const char *volume, bool dry_run,
 				struct answer *answer);
 
+/*
+ * manager_expand: makes the file system of a staged device as large as the device is now; a success where it is. The
+ * result: {"id", "stagingPath", "grown"}. @volume: as of an unstage, or the id or target of a volume that uses the
+ * device. Exit 4: no such device. Blocks for as long as that takes.
+ */
+enum proto_exit manager_expand(struct manager *m, const char *volume, struct answer *answer);
+
 /* manager_refresh: result {"id", "changed"}. @objects, @pod: as of a mount; may be NULL. */
 enum proto_exit manager_refresh(struct manager *m, enum front_end front, const char *volume,
 				json_t *objects, const char *pod, bool dry_run,

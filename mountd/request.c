@@ -317,6 +317,16 @@ static enum proto_exit handle_unstage(struct request *q)
 	return manager_unstage(q->m, volume, dry_run, &q->answer);
 }
 
+static enum proto_exit handle_expand(struct request *q)
+{
+	const char *volume = NULL;
+	json_error_t error;
+
+	if (json_unpack_ex(q->args, &error, JSON_STRICT, "{s:s}", "volume", &volume) < 0)
+		return usage(q, &error);
+	return manager_expand(q->m, volume, &q->answer);
+}
+
 static enum proto_exit handle_update(struct request *q)
 {
 	struct update_request update = { .front = q->front, .dry_run = take_dry_run(q) };
@@ -576,6 +586,7 @@ static const struct command {
 	{ "ping", handle_ping, FOR_GROUP },
 	{ "stage", handle_stage },
 	{ "unstage", handle_unstage },
+	{ "expand", handle_expand },
 	{ "reconstruct", handle_reconstruct },
 	{ "store", handle_store },
 	{ "explain", handle_explain },

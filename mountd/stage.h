@@ -2,7 +2,7 @@
 #ifndef MOUNTD_STAGE_H
 #define MOUNTD_STAGE_H
 
-/* stage: what stage.c and unstage.c share. Part of the manager; the device's key is locked. */
+/* stage: what stage.c, unstage.c and expand.c share. Part of the manager; the device's key is locked. */
 
 #include "mountd/manager_impl.h"
 
@@ -14,6 +14,13 @@ struct place {
 
 /* place_open: target_open() of the staging path. */
 int place_open(const struct device_record *device, struct place *ret_place, char *ret_error);
+
+/*
+ * stage_find_locked: the device of this id, or of this staging path as given, with its key locked, which the caller
+ * unlocks. -ENOENT: no such device, or the store's errors; nothing is locked then.
+ */
+int stage_find_locked(struct manager *m, const char *volume, struct volume_record **ret_vol,
+		      struct device_record **ret_device);
 
 /* stage_take_metadata: what the plugin has left in the builder, into the record that is to be written. -ENOMEM. */
 int stage_take_metadata(struct volume_record *vol, const struct volume_work *work);

@@ -209,9 +209,8 @@ enum proto_exit unstage_known(struct manager *m, struct volume_record *vol,
 	return answer->exit;
 }
 
-/* By id, or by staging path as given. -ENOENT: no such device; nothing is locked then. */
-static int find_locked(struct manager *m, const char *volume, struct volume_record **ret_vol,
-		       struct device_record **ret_device)
+int stage_find_locked(struct manager *m, const char *volume, struct volume_record **ret_vol,
+		      struct device_record **ret_device)
 {
 	AUTO(device_record) *seen = NULL, *device = NULL;
 	AUTO(volume_record) *vol = NULL;
@@ -270,7 +269,7 @@ enum proto_exit manager_unstage(struct manager *m, const char *volume, bool dry_
 {
 	AUTO(volume_record) *vol = NULL;
 	AUTO(device_record) *device = NULL;
-	int r = find_locked(m, volume, &vol, &device);
+	int r = stage_find_locked(m, volume, &vol, &device);
 
 	if (r == -ENOENT)
 		return unstage_unknown(m, volume, answer) == EXIT_OK && dry_run ?

@@ -16,6 +16,7 @@
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
 #include "plugins/builder.h"
+#include "plugins/device_grow.h"
 #include "plugins/device_ready.h"
 #include "plugins/lower.h"
 
@@ -338,6 +339,7 @@ static int block_set_up(struct volume_builder *b, gid_t gid, int *ret_lower,
 		.mount_device = kind##_mount_device,                                               \
 		.probe_device = kind##_probe_device,                                               \
 		.unmount_device = block_unmount_device,                                            \
+		.grow_device = device_grow,                                                        \
 		.device_identity = device_identity,                                                \
 		.device_unfinished = device_unfinished,                                            \
 	}

@@ -188,7 +188,7 @@ struct volume_plugin {
 		bool manages_ownership; /* false: the gid is ignored by default; `virtual` on request */
 		bool shared;	  /* coherence: others may write below us (local, hostPath, nfs) */
 		bool refreshable; /* a repeated mount calls refresh */
-		bool attachable; /* has mount_device and unmount_device; is staged before it is mounted */
+		bool attachable; /* has mount_device, unmount_device, grow_device; is staged before it is mounted */
 		bool is_read_only;    /* the plugin alone writes the tree: mask 0440 and 02550 */
 		bool needs_objects;   /* a call without objects cannot set it up */
 		int metadata_version; /* of what it keeps in builder->metadata; 0 is a version too */
@@ -280,6 +280,12 @@ struct volume_plugin {
 	 * nobody on the node uses the device any more, it is not undone.
 	 */
 	int (*unmount_device)(struct volume_builder *b, const struct device_place *place);
+	/*
+	 * grow_device: makes the file system of the mounted device as large as the device is now, if it is writable;
+	 * idempotent. @mount_fd: O_PATH, of the root of its mount, which is the recorded one. *ret_grown: false when it
+	 * filled its device already. Fails as device_grow() does.
+	 */
+	int (*grow_device)(struct volume_builder *b, int mount_fd, bool *ret_grown);
 	/* device_identity: canonical text of what b->metadata knows of the device; NULL: no memory. */
 	char *(*device_identity)(const struct volume_builder *b);
 	/* device_unfinished: the program that was writing to the device when we died, or NULL; borrowed. */

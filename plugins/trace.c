@@ -118,6 +118,15 @@ static int trace_unmount_device(struct volume_builder *b, const struct device_pl
 	return done(b, "unmount_device", b->trace->plugin->unmount_device(b, place), began);
 }
 
+static int trace_grow_device(struct volume_builder *b, int mount_fd, bool *ret_grown)
+{
+	uint64_t began = now_us();
+	int r = b->trace->plugin->grow_device(b, mount_fd, ret_grown);
+
+	say(b, "grow_device", r < 0 ? name_of(r) : *ret_grown ? "grown" : "filled", began);
+	return r;
+}
+
 const struct volume_plugin *
 trace_plugin(struct trace *trace, struct volume_builder *b, const struct volume_plugin *plugin,
 	     void (*sink)(const struct volume_builder *b, const struct traced_call *call))
@@ -143,6 +152,8 @@ trace_plugin(struct trace *trace, struct volume_builder *b, const struct volume_
 		table->mount_device = trace_mount_device;
 	if (plugin->unmount_device)
 		table->unmount_device = trace_unmount_device;
+	if (plugin->grow_device)
+		table->grow_device = trace_grow_device;
 	b->trace = trace;
 	return table;
 }

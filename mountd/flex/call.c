@@ -60,7 +60,8 @@ static const struct {
 	{ "mountdevice", 3, true, flex_mount_device },
 	{ "unmountdevice", 1, true, flex_unmount_device },
 	{ "detach", 1, true, flex_detach },
-	/* expandvolume and expandfs: see README. */
+	{ "expandfs", 5, true, flex_expand_fs },
+	/* expandvolume is for who attaches: kubelet then asks for expandfs. */
 };
 
 enum flex_driver flex_driver_of(const char *self)

@@ -157,6 +157,23 @@ json_t *flex_mount_device(const struct flex_args *call)
 	return flex_ask(call->root, request);
 }
 
+/*
+ * The device is the one that is staged there, and how large it is to be it says itself: what kubelet calls it by now
+ * (nothing, after a restart of kubelet), and the two sizes, are not asked for.
+ */
+json_t *flex_expand_fs(const struct flex_args *call)
+{
+	const char *dir = call->args[2];
+	json_t *answer = NULL, *said = look_at_options(call, call->args[0], &answer);
+
+	if (!said)
+		return answer;
+	json_decref(said);
+	if (dir[0] != '/')
+		return flex_bad_path("mount directory", dir);
+	return flex_ask(call->root, json_pack("{s:s, s:s}", "command", "expand", "volume", dir));
+}
+
 json_t *flex_unmount_device(const struct flex_args *call)
 {
 	const char *dir = call->args[0];

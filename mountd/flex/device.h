@@ -29,6 +29,7 @@ json_t *flex_attach(const struct flex_args *call);
 json_t *flex_wait_for_attach(const struct flex_args *call);
 json_t *flex_is_attached(const struct flex_args *call);
 json_t *flex_mount_device(const struct flex_args *call);
+json_t *flex_expand_fs(const struct flex_args *call);
 json_t *flex_unmount_device(const struct flex_args *call);
 json_t *flex_detach(const struct flex_args *call);
 

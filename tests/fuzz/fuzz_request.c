@@ -20,7 +20,7 @@
 static const char *const names[] = {
 	"mount",   "unmount", "status",	 "list",    "wait",    "pause",	  "resume",  "converge",
 	"recover", "events",  "refresh", "update",  "ping",    "stage",	  "unstage", "reconstruct",
-	"store",   "explain", "metrics", "upgrade", "remount", "unknown",
+	"store",   "explain", "metrics", "upgrade", "remount", "unknown", "expand",
 };
 
 static enum peer_kind asking; /* of the input that is run */
@@ -93,6 +93,12 @@ enum proto_exit manager_unstage(struct manager *m, const char *volume, bool dry_
 {
 	(void)m;
 	(void)dry_run;
+	return of_volume(volume, answer);
+}
+
+enum proto_exit manager_expand(struct manager *m, const char *volume, struct answer *answer)
+{
+	(void)m;
 	return of_volume(volume, answer);
 }
 

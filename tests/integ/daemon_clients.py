@@ -260,8 +260,8 @@ with connect() as s:
     check("root may use another path to the target", ask(s, command="status", volume=os.environ["ALIAS"])["exit"] == 0)
 check("a path of the group's is not resolved", nowhere["exit"] == 4 and alias["exit"] == 4, (nowhere, alias))
 check("the target as it is on record is known", target["exit"] == 0, target)
-for command in ("mount", "unmount", "stage", "unstage", "refresh", "update", "wait", "pause", "resume", "recover",
-                "converge", "reconstruct", "store", "explain", "explain-all"):
+for command in ("mount", "unmount", "stage", "unstage", "expand", "refresh", "update", "wait", "pause", "resume",
+                "recover", "converge", "reconstruct", "store", "explain", "explain-all"):
     exit_status, words = (2, "unknown") if command == "explain-all" else (1, "only root")
     good, reply = ends_after(looker(), frame({"command": command, "volume": "slow"}), exit_status, words)
     check(f"the group may not {command}", good, reply)

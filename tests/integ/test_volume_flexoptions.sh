@@ -79,12 +79,16 @@ check 'attach with a bad option' says Failure 'reserved' attach "$(options e "${
 check 'attach of nothing' says Failure 'option device is missing' attach "$(options e plugin=fc)" node
 check 'isattached without options' says Failure 'not JSON' isattached node x
 check 'waitforattach where nothing can come' says Failure 'no block device is there' waitforattach "$scratch/none/x" "$fine"
-for command in expandvolume expandfs nonsense; do
+for command in expandvolume nonsense; do
 	check "$command is not supported" says 'Not supported' "$command" "$command" "$fine" /dev/x /mnt 2 1
 done
 for command in getvolumename waitforattach mountdevice unmountdevice detach; do
 	check "$command without arguments" says Failure 'are needed' "$command"
 done
+check 'expandfs with a bad option' says Failure 'reserved' expandfs "$(options e "${disk[@]}" kubernetes.io/evil=1)" \
+	/dev/x /mnt 2 1
+check 'expandfs of no path' says Failure 'not an absolute path' expandfs "$fine" /dev/x mnt 2 1
+check 'expandfs without arguments' says Failure '5 arguments are needed' expandfs "$fine" /dev/x /mnt 2
 check 'no daemon was started for any of these' [ -z "$(daemon_pid)" ]
 
 # ---- his devices ----

@@ -7,7 +7,7 @@
 . "$(dirname "$0")/lib_flex.sh"
 need_root
 need_fuse
-need_tools jq mkfs.ext4 losetup
+need_tools jq mkfs.ext4 mkfs.xfs mkfs.btrfs resize2fs tune2fs losetup
 own_mounts "$0" "$@"
 start_flex_test --attachable
 
@@ -27,10 +27,20 @@ make_world() {
 	loop one 64M
 	mkdir "$scratch/seed"
 	touch "$scratch/seed/kept"
-	mkfs.ext4 -q -F -d "$scratch/seed" "$loop"
+	mkfs.ext4 -q -F -O metadata_csum_seed -U 11111111-2222-3333-4444-555555555555 -d "$scratch/seed" "$loop"
 	paths[@loop]=$loop
 	ln -s "$loop" "$scratch/by-id"
 	paths[@link]=$scratch/by-id
+	loop xfs 320M
+	mkfs.xfs -q "$loop"
+	paths[@xfs]=$loop
+	loop btrfs 128M
+	mkfs.btrfs -q "$loop"
+	paths[@btrfs]=$loop
+	# ext4 grows while it is mounted for who has CAP_SYS_RESOURCE (24); it must be said when that is missing.
+	paths[@ext4-grown]='{"status":"Failure","message":"~to resize filesystem; it needs CAP_SYS_RESOURCE"}'
+	[ $((0x$(awk '$1 == "CapEff:" { print $2 }' /proc/self/status) >> 24 & 1)) = 0 ] ||
+		paths[@ext4-grown]='{"status":"Success"}'
 	paths[@data]=$scratch/data
 	paths[@objects]=$scratch/objects
 	jq -n '{kind: "List", items: [{kind: "Secret", metadata: {name: "db", namespace: "default"},
@@ -85,6 +95,13 @@ prepare() {
 		arguments+=("$(staging "$1")" "$2" "$(all_options node "${@:3}")")
 		;;
 	unmountdevice) arguments+=("$(staging "$1")") ;;
+	expandfs)
+		case $1 in
+		staged:*) word=$(staging "${1#staged:}") ;;
+		*) word=$(pod_target "$1") ;;
+		esac
+		arguments+=("$(all_options node)" "$2" "$word" "${@:3}")
+		;;
 	*)
 		for word; do
 			[ "$word" = @o ] && word=$(all_options node)
@@ -232,7 +249,18 @@ event_rename() {
 	paths[@loop]=$loop
 }
 
-event_grow() { truncate -s 96M "$scratch/one.img" && losetup -c "${paths[@loop]}"; }
+event_grow() { truncate -s "$2" "$(losetup -n -O BACK-FILE "$1")" && losetup -c "$1"; }
+
+# Of all kinds, what they keep to themselves is less.
+fills() {
+	local blocks bytes
+
+	read -r blocks bytes < <(stat -f -c '%b %S' "$(staging "$1")")
+	((blocks * bytes > $(blockdev --getsize64 "$2") * 8 / 10))
+}
+event_fills() { fills "$@"; }
+event_lacks() { fails fills "$@"; }
+event_grown() { [[ ${paths[@ext4-grown]} = *Failure* ]] || fills "$@"; }
 
 # The daemon does not come up as long as somebody has its start lock.
 event_cut() {
@@ -261,6 +289,9 @@ event_keep() { touch "$(pod_target "$1")/kept"; }
 event_has() { [ -e "$(pod_target "$1")/${2:-kept}" ]; }
 event_refuses() { fails touch "$(pod_target "$1")/new"; }
 event_group() { same "${2:-$GROUP} 27" "$(stat -c '%g %a' "$(pod_target "$1")" | cut -c 1-7)"; }
+event_uuid() { tune2fs -U "$2" "$1" >"$scratch/tune2fs" 2>&1; }
+event_cover() { mount -t tmpfs none "$(staging "$1")"; }
+event_uncover() { umount "$(staging "$1")"; }
 event_bind() { mkdir -p "$(pod_target "$2")" && mount --bind "$(staging "$1")" "$(pod_target "$2")"; }
 event_unbind() { umount "$(pod_target "$1")" && rmdir "$(pod_target "$1")"; }
 event_lists() { same "$1" "$(ctl list --json | jq length)"; }

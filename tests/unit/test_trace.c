@@ -41,6 +41,7 @@ static void trace_plugin_lacks_what_the_plugin_lacks(void **state)
 		assert_int_equal(!traced->restore, !plugin->restore);
 		assert_int_equal(!traced->mount_device, !plugin->mount_device);
 		assert_int_equal(!traced->unmount_device, !plugin->unmount_device);
+		assert_int_equal(!traced->grow_device, !plugin->grow_device);
 		assert_ptr_equal(traced->identity, plugin->identity);
 		/* What does something is decorated. */
 		assert_ptr_not_equal(traced->set_up, plugin->set_up);

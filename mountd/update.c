@@ -439,6 +439,8 @@ enum proto_exit manager_update(struct manager *m, const struct update_request *r
 
 	if (r < 0)
 		return volume_not_found(answer, r);
+	/* One that somebody has just unmounted by hand is not to be mounted again by this. */
+	volume_correct_native(m, u.old);
 	update_locked(&u);
 	key_unlock(m, u.old->id);
 	if (answer->exit != EXIT_OK && !request->dry_run)

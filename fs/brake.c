@@ -14,9 +14,11 @@ static const uint64_t SLOT_NS = 2 * MS, REST_FIRST_NS = 2 * MS, REST_MIN_NS = MS
 
 /*
  * While a request is served, and a little after it, when the next one is likely, nothing is begun; for so
- * long at most between two slots: users who ask without pause must not stop the walk.
+ * long at most between two slots: users who ask without pause must not stop the walk. To look whether it
+ * still is takes the processor from somebody for some microseconds, as long as a write of a page: it is
+ * done once, when the time is over, and rarely while requests are served, of which no end is known.
  */
-static const uint64_t HOLD_NS = 150 * US, YIELD_NS = 100 * US, YIELD_MAX_NS = 8 * MS;
+static const uint64_t HOLD_NS = 150 * US, SERVED_NS = 400 * US, YIELD_MAX_NS = 8 * MS;
 
 /* An entry takes the walker at most about this long: a request that began then was met by it. */
 static const uint64_t ENTRY_NS = 50 * US;
@@ -213,9 +215,11 @@ uint64_t brake_rest(struct brake *b, uint64_t walker, uint64_t now_ns)
 		b->yielded_ns = 0;
 	}
 	if ((in_flight > 0 || now_ns < last + HOLD_NS) && b->yielded_ns < YIELD_MAX_NS) {
-		b->yielded_ns += YIELD_NS;
-		b->slot_ends_ns += YIELD_NS;
-		return YIELD_NS;
+		uint64_t yield_ns = in_flight > 0 ? SERVED_NS : last + HOLD_NS - now_ns;
+
+		b->yielded_ns += yield_ns;
+		b->slot_ends_ns += yield_ns;
+		return yield_ns;
 	}
 	atomic_store_explicit(&b->last_work_ns, now_ns, memory_order_relaxed);
 	return 0;

@@ -10,11 +10,14 @@
 #include <sys/mount.h>
 #include <sys/statvfs.h>
 #include <sys/sysmacros.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
 #include "mountd/apart.h"
+
+enum { BUSY_TRIES = 4, BUSY_PAUSE_MS = 20 };
 
 #ifndef STATX_MNT_ID
 #define STATX_MNT_ID 0x00001000U
@@ -367,9 +370,21 @@ int mount_attach(int tree_fd, int dir_fd, const char *name)
 	return 0;
 }
 
+/*
+ * Somebody may just have looked; or a process that we have begun for another volume has copies of all our descriptors
+ * until it has closed them. Neither has an end that could be waited for.
+ */
 int mount_detach(int dir_fd, const char *name, bool lazy, uint64_t limit_ms)
 {
-	return apart_unmount(dir_fd, name, lazy ? MNT_DETACH : 0, limit_ms);
+	const struct timespec pause = { .tv_nsec = BUSY_PAUSE_MS * 1000000L };
+	int r = -EBUSY;
+
+	for (int i = 0; r == -EBUSY && i < BUSY_TRIES; i++) {
+		if (i > 0)
+			nanosleep(&pause, NULL);
+		r = apart_unmount(dir_fd, name, lazy ? MNT_DETACH : 0, limit_ms);
+	}
+	return r;
 }
 
 /* The kernel's table as it is now. No cache is set: libmount must not canonicalise, which stats. */

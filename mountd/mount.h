@@ -88,7 +88,7 @@ int mount_attach(int tree_fd, int dir_fd, const char *name);
 #define MOUNT_DEVICE_MS (3600 * 1000) /* and of what has a disk to write to */
 
 /*
- * mount_detach: the topmost mount at the name. -EBUSY, -EINVAL (nothing is mounted there), -EPERM, -ETIMEDOUT (after
+ * mount_detach: the topmost mount at the name. -EBUSY (after some tries), -EINVAL (nothing is mounted there), -EPERM, -ETIMEDOUT (after
  * @limit_ms; the mount may be gone, its file system is not).
  */
 int mount_detach(int dir_fd, const char *name, bool lazy, uint64_t limit_ms);

@@ -7,7 +7,6 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "fs/base/log.h"
 #include "mountd/dry_run.h"
@@ -16,8 +15,6 @@
 #include "mountd/mount.h"
 
 #define DETACH_TRIES 8 /* a hand-off under way changes what is at the target */
-#define BUSY_TRIES 3   /* somebody may just have looked */
-#define BUSY_PAUSE_MS 20
 #define LAZY_GONE_MS 1000
 #define LOOK_MS 250 /* an overlay that has not ended by then may be one that cannot */
 
@@ -50,11 +47,6 @@ static int foreign(const struct volume_record *vol, char *ret_error)
 	return -EBUSY;
 }
 
-static void pause_ms(long ms)
-{
-	nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000 }, NULL);
-}
-
 /* What the end of a mount had to wait for; the mount itself is off the target before that. */
 static int detach_slowly(const struct target *target, const struct mount_view *before,
 			 char *ret_error)
@@ -73,13 +65,8 @@ static int detach(struct manager *m, const struct volume_record *vol, const stru
 		  const struct mount_view *view, bool is_overlay, bool lazy, char *ret_error)
 {
 	const uint64_t limit_ms = is_overlay ? MOUNT_OVERLAY_MS : MOUNT_DEVICE_MS;
-	int r = -EBUSY;
+	int r = mount_detach(target->parent_fd, target->name, lazy, limit_ms);
 
-	for (int i = 0; r == -EBUSY && i < BUSY_TRIES; i++) {
-		if (i > 0)
-			pause_ms(BUSY_PAUSE_MS);
-		r = mount_detach(target->parent_fd, target->name, lazy, limit_ms);
-	}
 	if (r == -EBUSY)
 		return busy(m, vol, view, ret_error);
 	if (r == -ETIMEDOUT)

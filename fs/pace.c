@@ -15,7 +15,6 @@ enum { COUNT_STEP = 64 }; /* entries that a thread counts before it tells the ot
 void pace_init(struct pace *p, struct shared_header *header, struct brake *brake,
 	       void (*state_changed)(void *context), void *context)
 {
-	pthread_condattr_t monotonic;
 
 	memset(p, 0, sizeof(*p));
 	p->header = header;
@@ -23,10 +22,7 @@ void pace_init(struct pace *p, struct shared_header *header, struct brake *brake
 	p->state_changed = state_changed;
 	p->context = context;
 	pthread_mutex_init(&p->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&p->wake, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	clock_cond_init(&p->wake);
 }
 
 uint64_t pace_now_ns(void)

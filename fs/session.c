@@ -18,6 +18,7 @@
 
 #include "fs/backing.h"
 #include "fs/base/cleanup.h"
+#include "fs/base/clock.h"
 #include "fs/base/log.h"
 #include "fs/ops.h"
 #include "fs/pace.h"
@@ -235,7 +236,7 @@ static void *request_buffer(const struct overlay *ov)
 	void *buffer = aligned_alloc(BUFFER_ALIGNMENT, ROUND_UP(size, BUFFER_ALIGNMENT));
 
 	if (buffer)
-		memset(buffer, 0, touched < size ? touched : size);
+		memset(buffer, 0, touched);
 	return buffer;
 }
 
@@ -321,13 +322,9 @@ static void wake_readers(struct overlay *ov)
 int session_drain(struct overlay *ov, uint64_t limit_ms)
 {
 	struct server_threads *threads = ov->threads;
-	struct timespec until;
+	const struct timespec until = clock_until(limit_ms);
 	int r = 0;
 
-	clock_gettime(CLOCK_MONOTONIC, &until);
-	until.tv_nsec += (long)(limit_ms % 1000) * 1000000;
-	until.tv_sec += (time_t)(limit_ms / 1000) + until.tv_nsec / 1000000000;
-	until.tv_nsec %= 1000000000;
 	pthread_mutex_lock(&threads->lock);
 	atomic_store(&threads->draining, true);
 	wake_readers(ov);
@@ -371,17 +368,13 @@ int session_open(struct overlay *ov)
 	char *argv[] = { "fsgroupfs", NULL };
 	struct fuse_args args = FUSE_ARGS_INIT(1, argv);
 	struct server_threads *threads = calloc(1, sizeof(*threads));
-	pthread_condattr_t monotonic;
 	char mountpoint[32];
 
 	if (!threads)
 		return -ENOMEM;
 	ov->threads = threads;
 	pthread_mutex_init(&threads->lock, NULL);
-	pthread_condattr_init(&monotonic);
-	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-	pthread_cond_init(&threads->changed, &monotonic);
-	pthread_condattr_destroy(&monotonic);
+	clock_cond_init(&threads->changed);
 	ledger_join(&ov->shared, THREADS_MAX);
 	stats_join(&ov->shared.header->stats, THREADS_MAX);
 	threads->event_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);

@@ -75,7 +75,6 @@ int manager_new(const struct layout *layout, struct manager **ret_manager, char 
 	AUTO(manager) *m = calloc(1, sizeof(*m));
 	AUTO_FREE char *keepers_path = path_join(layout->run_path, PATH_KEEPERS);
 	struct overlay_follower follower = follower_template;
-	pthread_condattr_t attr;
 	int r;
 
 	ret_error[0] = '\0';
@@ -85,10 +84,7 @@ int manager_new(const struct layout *layout, struct manager **ret_manager, char 
 	m->volumes_fd = m->runs_fd = m->keepers_fd = m->successor_fd = -1;
 	m->started_ms = clock_now_ms();
 	pthread_mutex_init(&m->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&m->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	clock_cond_init(&m->changed);
 	m->generation = 1;
 	m->meters = meters_new();
 	if (!m->meters)

@@ -14,7 +14,6 @@
 
 #include "fs/base/clock.h"
 #include "fs/base/keyval.h"
-#include "fs/base/clock.h"
 #include "fs/base/log.h"
 #include "mountd/keeper_start.h"
 #include "mountd/overlay_control.h"
@@ -66,7 +65,6 @@ int overlays_new(int keepers_fd, const char *keepers_path, const struct overlay_
 {
 	struct overlays *overlays = calloc(1, sizeof(*overlays));
 	char hash[TARGET_ID_SIZE];
-	pthread_condattr_t attr;
 
 	if (!overlays)
 		return -ENOMEM;
@@ -82,10 +80,7 @@ int overlays_new(int keepers_fd, const char *keepers_path, const struct overlay_
 	overlays->dir = (struct control_dir){ .fd = keepers_fd, .path = overlays->keepers_path };
 	overlays->follower = *follower;
 	pthread_mutex_init(&overlays->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&overlays->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	clock_cond_init(&overlays->changed);
 	*ret_overlays = overlays;
 	return 0;
 }

@@ -222,17 +222,13 @@ static void *usages_main(void *arg)
 int usages_new(struct manager *m, struct usages **ret_usages)
 {
 	struct usages *u = calloc(1, sizeof(*u));
-	pthread_condattr_t attr;
 	int r;
 
 	if (!u)
 		return -ENOMEM;
 	u->m = m;
 	pthread_mutex_init(&u->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&u->woken, &attr);
-	pthread_condattr_destroy(&attr);
+	clock_cond_init(&u->woken);
 	r = -pthread_create(&u->thread, NULL, usages_main, u);
 	if (r < 0) {
 		pthread_cond_destroy(&u->woken);

@@ -4,6 +4,7 @@
 
 /* clock: the time that passes, for deadlines and durations: monotonic, not set by anybody. Any thread. */
 
+#include <pthread.h>
 #include <stdint.h>
 #include <time.h>
 
@@ -27,6 +28,17 @@ static inline struct timespec clock_until(uint64_t ms)
 
 	return (struct timespec){ .tv_sec = (time_t)(at_ns / 1000000000),
 				  .tv_nsec = (long)(at_ns % 1000000000) };
+}
+
+/* clock_cond_init: a condition that is waited for with such times. */
+static inline void clock_cond_init(pthread_cond_t *ret_cond)
+{
+	pthread_condattr_t monotonic;
+
+	pthread_condattr_init(&monotonic);
+	pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+	pthread_cond_init(ret_cond, &monotonic);
+	pthread_condattr_destroy(&monotonic);
 }
 
 #endif

@@ -90,10 +90,10 @@ bool ctl_show_plan(const struct ctl *ctl, const json_t *result)
 	return true;
 }
 
-int ctl_call_plainly(const struct ctl *ctl, const char *subject, json_t *request)
+int ctl_call_plainly(const struct ctl *ctl, const char *subject, json_t *request, bool is_told)
 {
 	json_t *result = NULL;
-	int exit = progress_call(ctl, subject, request, false, &result);
+	int exit = progress_call(ctl, subject, request, is_told, &result);
 
 	if (exit == EXIT_OK && !ctl_show_plan(ctl, result) && ctl->json)
 		show_json(result ? result : json_null(), false);

@@ -29,9 +29,9 @@ int ctl_call(const struct ctl *ctl, const char *subject, json_t *request, client
 
 /*
  * ctl_call_plainly: ctl_call() for a command whose answer people need not see: with --json it is printed, and of a dry
- * run what would be done.
+ * run what would be done. @is_told: as for progress_call().
  */
-int ctl_call_plainly(const struct ctl *ctl, const char *subject, json_t *request);
+int ctl_call_plainly(const struct ctl *ctl, const char *subject, json_t *request, bool is_told);
 
 /* ctl_show_plan: the answer to a dry run: {"would": [texts]}. Whether it was one. */
 bool ctl_show_plan(const struct ctl *ctl, const json_t *result);

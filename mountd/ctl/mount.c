@@ -203,7 +203,7 @@ int ctl_mount(const struct ctl *ctl, int argc, char **argv)
 	if (exit == EXIT_OK)
 		exit = complete(&a);
 	if (exit == EXIT_OK)
-		return ctl_call_plainly(ctl, a.target, a.request);
+		return ctl_call_plainly(ctl, a.target, a.request, false);
 	json_decref(a.request);
 	return exit;
 }

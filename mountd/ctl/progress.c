@@ -105,7 +105,6 @@ struct progress *progress_start(const struct ctl *ctl, const char *volume, const
 {
 	struct text_terminal terminal = text_terminal(STDERR_FILENO);
 	struct progress *p = terminal.is_terminal ? calloc(1, sizeof(*p)) : NULL;
-	pthread_condattr_t attr;
 
 	if (!p)
 		return NULL;
@@ -115,10 +114,7 @@ struct progress *progress_start(const struct ctl *ctl, const char *volume, const
 	p->terminal = terminal;
 	p->part = -1;
 	pthread_mutex_init(&p->lock, NULL);
-	pthread_condattr_init(&attr);
-	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
-	pthread_cond_init(&p->changed, &attr);
-	pthread_condattr_destroy(&attr);
+	clock_cond_init(&p->changed);
 	if (pthread_create(&p->thread, NULL, run, p) != 0) {
 		free(p);
 		return NULL;

@@ -142,7 +142,7 @@ int ctl_unstage(const struct ctl *ctl, int argc, char **argv)
 	else
 		exit = set_text(ctl, request, "volume", argv[optind]);
 	if (exit == EXIT_OK)
-		return ctl_call_plainly(ctl, argv[optind], request);
+		return ctl_call_plainly(ctl, argv[optind], request, false);
 	json_decref(request);
 	return exit;
 }

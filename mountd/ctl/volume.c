@@ -91,19 +91,6 @@ static int parse(const struct ctl *ctl, int argc, char **argv, const struct opti
 	return EXIT_OK;
 }
 
-/* ctl_call_plainly() with a line of progress where it takes long. */
-static int call_with_progress(const struct ctl *ctl, const char *volume, json_t *request,
-			      bool is_told)
-{
-	json_t *result = NULL;
-	int exit = progress_call(ctl, volume, request, is_told, &result);
-
-	if (exit == EXIT_OK && !ctl_show_plan(ctl, result) && ctl->json)
-		show_json(result ? result : json_null(), false);
-	json_decref(result);
-	return exit;
-}
-
 /* ---- unmount ---- */
 
 struct drain {
@@ -177,7 +164,7 @@ int ctl_unmount(const struct ctl *ctl, int argc, char **argv)
 	if (request && o.lazy)
 		json_object_set_new(request, "lazy", json_true());
 	if (o.argument)
-		return call_with_progress(ctl, o.argument, request, !ctl->dry_run);
+		return ctl_call_plainly(ctl, o.argument, request, !ctl->dry_run);
 	if (request)
 		json_object_set_new(request, "all", json_true());
 	return unmount_all(ctl, request);
@@ -206,7 +193,7 @@ int ctl_wait(const struct ctl *ctl, int argc, char **argv)
 			request, "timeoutMs",
 			json_integer(
 				(json_int_t)(timeout_ms > INT64_MAX ? INT64_MAX : timeout_ms)));
-	return call_with_progress(ctl, o.argument, request, true);
+	return ctl_call_plainly(ctl, o.argument, request, true);
 }
 
 int ctl_steer(const struct ctl *ctl, int argc, char **argv)
@@ -218,7 +205,7 @@ int ctl_steer(const struct ctl *ctl, int argc, char **argv)
 		return EXIT_USAGE;
 	if (!o.argument)
 		return ctl_usage(ctl, "TARGET|ID is missing");
-	return ctl_call_plainly(ctl, o.argument, volume_request(ctl, o.argument));
+	return ctl_call_plainly(ctl, o.argument, volume_request(ctl, o.argument), false);
 }
 
 int ctl_refresh(const struct ctl *ctl, int argc, char **argv)
@@ -272,5 +259,5 @@ int ctl_converge(const struct ctl *ctl, int argc, char **argv)
 	request = volume_request(ctl, o.argument);
 	if (request && o.rate)
 		json_object_set_new(request, "rate", json_integer((json_int_t)rate));
-	return call_with_progress(ctl, o.argument, request, false);
+	return ctl_call_plainly(ctl, o.argument, request, false);
 }

@@ -453,7 +453,7 @@ static void handle_time(struct keeper *k)
 	int64_t now = keeper_now_ms();
 	bool counts = atomic_load(&k->shared.header->state) == OVERLAY_CONVERGING;
 
-	if (k->ended_ms > 0)
+	if (keeper_look_for_end(k, now))
 		keeper_watch_end(k, now);
 	else
 		keeper_watch(k, now);
@@ -476,8 +476,7 @@ static int run(struct keeper *k)
 		SERVER,
 		SIGNAL,
 		UPGRADE,
-		DEVICE = UPGRADE + UPGRADE_POLL_COUNT,
-		DETACHER,
+		DETACHER = UPGRADE + UPGRADE_POLL_COUNT,
 		CONTROL,
 		COUNT = CONTROL + CONTROL_CLIENTS_MAX + 1
 	};
@@ -489,8 +488,6 @@ static int run(struct keeper *k)
 		fds[SERVER] = (struct pollfd){ .fd = k->server.pidfd, .events = POLLIN };
 		fds[SIGNAL] = (struct pollfd){ .fd = k->signal_fd, .events = POLLIN };
 		keeper_upgrade_poll(k, fds + UPGRADE);
-		/* For POLLERR alone, which is there as soon as the connection has ended. */
-		fds[DEVICE] = (struct pollfd){ .fd = k->ended_ms > 0 ? -1 : k->device_fd };
 		fds[DETACHER] = (struct pollfd){ .fd = k->detacher_fd, .events = POLLIN };
 		control_poll(&k->control, fds + CONTROL);
 		if (poll(fds, COUNT, poll_timeout(k, keeper_now_ms())) < 0 && errno != EINTR)
@@ -505,8 +502,6 @@ static int run(struct keeper *k)
 		keeper_upgrade_handle(k, fds + UPGRADE);
 		if (fds[DETACHER].revents)
 			handle_detached(k);
-		if (fds[DEVICE].revents)
-			k->ended_ms = keeper_now_ms();
 		control_handle(&k->control, fds + CONTROL);
 		handle_time(k);
 	}

@@ -120,12 +120,15 @@ void keeper_note_ready(struct keeper *k);
  */
 bool keeper_handle_death(struct keeper *k, int *ret_status);
 
-/* keeper_watch: kills a server that hangs. keeper_watch_pause_ms: when to call it again; -1: never. */
+/* keeper_watch: kills a server that hangs. keeper_watch_pause_ms: when to call it again. */
 void keeper_watch(struct keeper *k, int64_t now_ms);
 int64_t keeper_watch_pause_ms(const struct keeper *k);
 
 /* keeper_replace_server: another server is started; where none stays alive, what refuses requests. */
 void keeper_replace_server(struct keeper *k);
+
+/* keeper_look_for_end: whether the kernel has ended the connection: k->ended_ms. */
+bool keeper_look_for_end(struct keeper *k, int64_t now_ms);
 
 /* keeper_watch_end: after the end of the connection: ends a server that does not end; as keeper_watch. */
 void keeper_watch_end(struct keeper *k, int64_t now_ms);

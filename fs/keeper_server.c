@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@ enum {
 	END_KILL_MS =
 		1000, /* after the end of the connection, a server that is still there is killed */
 	END_LOOK_MS = 100,
+	LOOK_FOR_END_MS = 10 * 1000, /* where nothing else has the keeper look */
 };
 
 int64_t keeper_now_ms(void)
@@ -224,7 +226,8 @@ bool keeper_handle_death(struct keeper *k, int *ret_status)
 	if (child_reap(&k->server, &status) < 0)
 		return false;
 	*ret_status = EXIT_SUCCESS;
-	if (k->ended_ms > 0 || (WIFEXITED(status) && WEXITSTATUS(status) == 0))
+	if (keeper_look_for_end(k, keeper_now_ms()) ||
+	    (WIFEXITED(status) && WEXITSTATUS(status) == 0))
 		return true;
 	log_death(status);
 	*ret_status = EXIT_FAILURE;
@@ -271,6 +274,21 @@ void keeper_watch(struct keeper *k, int64_t now)
 }
 
 /*
+ * Looked for, not waited for: the kernel wakes whoever polls the device with every request (fuse_dev_wake_and_unlock(),
+ * Linux 6.18), which more than doubled the time of a request where keeper and caller shared a processor. A server that
+ * serves sees the end itself and ends, and that is waited for. One that is stopped does not: the keeper looks whenever it
+ * has anything to do, and now and then.
+ */
+bool keeper_look_for_end(struct keeper *k, int64_t now)
+{
+	struct pollfd device = { .fd = k->device_fd };
+
+	if (k->ended_ms == 0 && poll(&device, 1, 0) == 1 && device.revents & POLLERR)
+		k->ended_ms = now;
+	return k->ended_ms > 0;
+}
+
+/*
  * The kernel has ended the connection: nobody can ask for anything any more. A server that sees it ends at once; one
  * that is stopped never does, nor one that waits for its file system.
  */
@@ -300,10 +318,11 @@ int64_t keeper_watch_end_pause_ms(const struct keeper *k)
 int64_t keeper_watch_pause_ms(const struct keeper *k)
 {
 	int64_t left = k->failover.killed_ms + FAILOVER_ENDING_MS - keeper_now_ms();
+	int64_t pause = k->failover.is_refusing ? -1 : watchdog_pause_ms(&k->watchdog);
 
 	if (k->failover.killed_ms > 0 && !k->failover.is_stuck)
 		return left > 0 ? left : 0;
-	return k->failover.is_refusing ? -1 : watchdog_pause_ms(&k->watchdog);
+	return pause < 0 ? LOOK_FOR_END_MS : pause;
 }
 
 int keeper_recover(struct keeper *k)

@@ -239,6 +239,18 @@ check 'by another server' fails kill -0 "$hanging"
 check_same 'which is the second' 1 "$(restarts)"
 finish hanging
 
+echo '# a keeper that has nothing to do'
+begin handoff=no
+sleeps() { awk '$1 == "voluntary_ctxt_switches:" { print $2 }' "/proc/$1/status"; }
+served=$(keeper main get keeper_pid)
+slept=$(sleeps "$served")
+seq 200 | xargs -I _ touch -c "$target/a"
+# It looks after its server now and then, for which it may have woken once or twice.
+check 'is not woken by requests' test $(($(sleeps "$served") - slept)) -lt 10
+check 'of which there were many' test "$(keeper main get requests | tr ' ' '\n' | sed -n 's/^SETATTR://p')" -ge 200
+kill -STOP "$(keeper main get server_pid)"
+finish 'with a server that is stopped: it does not see the end'
+
 echo '# a server that keeps dying'
 begin
 exec 7<"$target/a"

@@ -396,6 +396,16 @@ static void receive_held(struct clients *c)
 	}
 }
 
+/* What its thread left in it is ours when the lock is: there is nothing else between the two that orders them. */
+static void take_back(struct client *client)
+{
+	struct clients *c = client->clients;
+
+	pthread_mutex_lock(&c->lock);
+	assert(client->state == CLIENT_LISTENING);
+	pthread_mutex_unlock(&c->lock);
+}
+
 void clients_serve(struct clients *c)
 {
 	struct epoll_event events[EVENTS_A_TURN];
@@ -404,10 +414,14 @@ void clients_serve(struct clients *c)
 	uint64_t count;
 
 	for (int i = 0; i < n; i++) {
-		if (events[i].data.ptr)
-			receive(events[i].data.ptr);
-		else
+		struct client *client = events[i].data.ptr;
+
+		if (client) {
+			take_back(client);
+			receive(client);
+		} else {
 			freed = read(c->wake_fd, &count, sizeof(count)) > 0;
+		}
 	}
 	if (freed)
 		receive_held(c);

@@ -226,23 +226,32 @@ static char *link_target(int fd)
 	return strdup(target);
 }
 
-static uint64_t content(int fd)
+static int reopen(int fd)
 {
 	char path[64];
-	static unsigned char bytes[65536];
-	uint64_t digest = 0xcbf29ce484222325ULL;
-	AUTO_FD int file = -1;
-	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	file = open(path, O_RDONLY | O_NOATIME | O_CLOEXEC);
-	if (file < 0)
-		return (uint64_t)errno;
-	while ((n = read(file, bytes, sizeof(bytes))) > 0) {
-		for (ssize_t i = 0; i < n; i++)
-			digest = (digest ^ bytes[i]) * 0x100000001b3ULL;
-	}
-	return n < 0 ? (uint64_t)errno : digest;
+	return open(path, O_RDONLY | O_NOATIME | O_CLOEXEC);
+}
+
+static bool has_same_content(int a, int b)
+{
+	static unsigned char bytes[2][65536];
+	AUTO_FD int file_a = reopen(a);
+	int error_a = errno;
+	AUTO_FD int file_b = reopen(b);
+	int error_b = errno;
+	ssize_t n, m;
+
+	if (file_a < 0 || file_b < 0)
+		return file_a < 0 && file_b < 0 && error_a == error_b;
+	do {
+		n = read(file_a, bytes[0], sizeof(bytes[0]));
+		m = read(file_b, bytes[1], sizeof(bytes[1]));
+		if (n != m || (n > 0 && memcmp(bytes[0], bytes[1], (size_t)n) != 0))
+			return false;
+	} while (n > 0);
+	return true;
 }
 
 static void compare_dirs(struct comparison *c, const char *path, int a, int b);
@@ -277,7 +286,7 @@ static void compare_entry(struct comparison *c, const char *path, const int dirs
 	if (strcmp(attributes_a, attributes_b) != 0)
 		difference_set(c->d, c->kind, "attributes", "%s:\nA %s\nB %s", path, attributes_a,
 			       attributes_b);
-	if (S_ISREG(o.after[0].mode) && content(a) != content(b))
+	if (S_ISREG(o.after[0].mode) && !has_same_content(a, b))
 		difference_set(c->d, c->kind, "content", "%s: content differs", path);
 	if (S_ISDIR(o.after[0].mode))
 		compare_dirs(c, path, a, b);

@@ -72,7 +72,7 @@ void pick_type(struct generator *g, mode_t type, char ret_path[TREE_PATH_MAX])
 
 	for (unsigned tries = 0; tries < 20; tries++) {
 		i = random_below(&g->random, g->paths.count);
-		if ((g->paths.entries[i].mode & S_IFMT) == type)
+		if (g->paths.entries[i].type == type)
 			break;
 	}
 	strcpy(ret_path, g->paths.entries[i].path);

@@ -20,11 +20,11 @@ struct tree_paths {
 	unsigned count;
 	struct {
 		char path[TREE_PATH_MAX];
-		mode_t mode;
+		mode_t type; /* S_IFREG ... */
 	} entries[TREE_PATHS_MAX];
 };
 
-/* tree_list: the paths below @root_fd, relative to it, sorted; the first is ".". */
+/* tree_list: the paths below @root_fd, relative to it, sorted; the first is ".". Looks at no file but directories. */
 void tree_list(int root_fd, struct tree_paths *ret_paths);
 
 /* tree_describe: one line for the file: type, mode, owner, size, link target, attributes. */

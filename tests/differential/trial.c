@@ -77,20 +77,26 @@ static int run_converge(struct scene *sc, const struct step *s)
 	return r < 0 ? r : volume_send(&sc->volume, "resume\n");
 }
 
-static bool has_flags(int dir_fd, const char *path)
+/*
+ * A's file of a step, O_PATH: nothing is opened, because inotify would see that. B's is looked for too: what is
+ * followed on the way has an access time. Returns -1 when there is none.
+ */
+static int pin_object(const struct scene *sc, const char *path, int flags)
 {
-	AUTO_FD int pin = openat(dir_fd, path, O_PATH | O_CLOEXEC);
-	AUTO_FD int fd = -1;
-	char link[64];
-	struct stat st;
-	int flags = 0;
+	int fds[SIDES];
 
-	if (pin < 0 || fstat(pin, &st) < 0 || (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)))
-		return false;
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", pin);
-	fd = open(link, O_RDONLY | O_NOATIME | O_CLOEXEC);
-	return fd >= 0 && ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0 &&
-	       flags & (FS_APPEND_FL | FS_IMMUTABLE_FL);
+	for (int side = 0; side < SIDES; side++)
+		fds[side] = openat(sc->roots[side], path, O_PATH | O_CLOEXEC | flags);
+	cleanup_fd(&fds[SIDE_OVERLAY]);
+	return fds[SIDE_EAGER];
+}
+
+static bool has_flags(int fd)
+{
+	struct statx stx;
+
+	return statx(fd, "", AT_EMPTY_PATH, 0, &stx) == 0 &&
+	       stx.stx_attributes & (STATX_ATTR_APPEND | STATX_ATTR_IMMUTABLE);
 }
 
 /* Both fail, and on A it is the immutable or append-only flag that comes first (compare.h). */
@@ -103,12 +109,9 @@ static bool is_flag_error(const struct scene *sc, const struct step *s, const st
 	if (s->relative)
 		return true; /* only the worker knows which file it was */
 	for (int i = 0; i < OBJECTS; i++) {
-		bool flagged[SIDES];
+		AUTO_FD int fd = o->paths[i][0] ? pin_object(sc, o->paths[i], 0) : -1;
 
-		/* Looked at on both sides, because that is seen by inotify. */
-		for (int side = 0; side < SIDES; side++)
-			flagged[side] = o->paths[i][0] && has_flags(sc->roots[side], o->paths[i]);
-		if (flagged[SIDE_EAGER])
+		if (fd >= 0 && has_flags(fd))
 			return true;
 	}
 	return false;
@@ -130,49 +133,45 @@ static void note_opened(struct scene *sc, const struct step *s, const struct res
 		sc->written[sc->written_count++] = a->after.ino;
 }
 
-/*
- * Capabilities, and set-ID bits or a flag that forbids to change them, of what a chown(2) names; relative:
- * perhaps.
- */
-static bool has_both_privileges(const struct scene *sc, const struct step *s)
+/* Capabilities, and set-ID bits or a flag that forbids to change them. @fd: O_PATH. */
+static bool has_both_privileges(int fd, const struct stat *st)
 {
-	AUTO_FD int fd = -1;
 	char path[64];
-	struct stat st;
 
-	if (s->relative)
-		return true;
-	if (op_is(s->op, "fchown"))
-		return false;
-	fd = openat(sc->roots[SIDE_EAGER], s->path,
-		    O_PATH | O_CLOEXEC | (s->flags & AT_SYMLINK_NOFOLLOW ? O_NOFOLLOW : 0));
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return fd >= 0 && fstat(fd, &st) == 0 &&
-	       getxattr(path, "security.capability", NULL, 0) > 0 &&
-	       (st.st_mode & (S_ISUID | S_ISGID) || has_flags(sc->roots[SIDE_EAGER], s->path));
+	return getxattr(path, "security.capability", NULL, 0) > 0 &&
+	       (st->st_mode & (S_ISUID | S_ISGID) || has_flags(fd));
 }
 
-static bool is_ambiguous_chown(const struct scene *sc, const struct step *s)
+static bool was_written(const struct scene *sc, uint64_t ino)
 {
-	struct stat st = { .st_ino = sc->slot_inodes[s->worker][s->slot % SLOTS] };
-
-	if (!op_is(s->op, "chown") && !op_is(s->op, "fchown"))
-		return false;
-	if (has_both_privileges(sc, s))
-		return true;
-	if (s->a != -1 || s->b != -1)
-		return false;
-	if (op_is(s->op, "chown") &&
-	    (s->relative || fstatat(sc->roots[SIDE_EAGER], s->path, &st, 0) < 0))
-		return s->relative;
 	for (unsigned i = 0; i < sc->written_count; i++) {
-		if (sc->written[i] == st.st_ino)
+		if (sc->written[i] == ino)
 			return true;
 	}
 	return false;
 }
 
-static void report_failure(struct scene *sc, const char *op, int side, int error)
+static bool is_ambiguous_chown(const struct scene *sc, const struct step *s)
+{
+	AUTO_FD int fd = -1;
+	struct stat st;
+
+	if (op_is(s->op, "fchown"))
+		return s->a == -1 && s->b == -1 &&
+		       was_written(sc, sc->slot_inodes[s->worker][s->slot % SLOTS]);
+	if (!op_is(s->op, "chown"))
+		return false;
+	if (s->relative)
+		return true; /* only the worker knows which file it is */
+	fd = pin_object(sc, s->path, s->flags & AT_SYMLINK_NOFOLLOW ? O_NOFOLLOW : 0);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return false;
+	return has_both_privileges(fd, &st) ||
+	       (s->a == -1 && s->b == -1 && was_written(sc, st.st_ino));
+}
+
+static void report_failure(struct scene *sc, const char *op, unsigned side, int error)
 {
 	difference_set(sc->difference, op, "no answer", "on %s: %s", side == SIDE_EAGER ? "A" : "B",
 		       strerror(-error));
@@ -184,10 +183,11 @@ static int run_step(struct scene *sc, const struct step *s)
 	/* What is moved is converged at once, also while the walk is paused. */
 	bool converges =
 		sc->trial->volume.converges || op_is(s->op, "rename") || op_is(s->op, "unlink");
+	const struct result *results;
 	struct observed slot;
-	struct result results[SIDES];
 	struct objects objects;
 	struct timespec began;
+	unsigned at;
 	int r;
 
 	if (!op_get(s->op)->run)
@@ -197,12 +197,10 @@ static int run_step(struct scene *sc, const struct step *s)
 	name_objects(s, &objects);
 	observe_objects(sc, &objects, false);
 	clock_gettime(CLOCK_REALTIME_COARSE, &began);
-	for (int side = 0; side < SIDES; side++) {
-		r = worker_run(&sc->workers[s->worker], (unsigned)side, s, &results[side]);
-		if (r < 0) {
-			report_failure(sc, op, side, r);
-			return 0;
-		}
+	r = worker_run(&sc->workers[s->worker], s, &results, &at);
+	if (r < 0) {
+		report_failure(sc, op, at, r);
+		return 0;
 	}
 	observe_objects(sc, &objects, true);
 	if (results[0].error == results[1].error ||
@@ -231,7 +229,7 @@ static void clear_flags(struct scene *sc)
 
 	tree_list(sc->roots[SIDE_EAGER], paths);
 	for (unsigned i = 0; i < paths->count; i++) {
-		if (!S_ISREG(paths->entries[i].mode) && !S_ISDIR(paths->entries[i].mode))
+		if (!S_ISREG(paths->entries[i].type) && !S_ISDIR(paths->entries[i].type))
 			continue;
 		for (int side = 0; side < SIDES; side++) {
 			AUTO_FD int fd =
@@ -304,8 +302,7 @@ static int run_scene(struct scene *sc, bool makes_up)
 		r = run_steps(sc, makes_up);
 	if (r == 0 && !sc->difference->is_found)
 		converge_and_compare(sc);
-	for (unsigned i = 0; i < WORKERS; i++)
-		worker_stop(&sc->workers[i]);
+	workers_stop(sc->workers);
 	return r;
 }
 

@@ -5,12 +5,12 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
-#include <poll.h>
 #include <signal.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -20,7 +20,7 @@
 #include "fs/base/cleanup.h"
 #include "tests/differential/op.h"
 
-enum { ANSWER_MS = 60000 };
+enum { ANSWER_SECONDS = 60 };
 
 #define CAP(name) (1ULL << CAP_##name)
 #define ALL_CAPS (~0ULL)
@@ -121,16 +121,18 @@ static void run_step(struct hands *h, const struct step *s, struct result *ret)
 		observe(slot_fd(h, s->slot), "", &ret->after);
 }
 
-struct order {
-	unsigned side;
+/* What driver and worker share; a byte through their socket says whose turn it is. */
+struct exchange {
 	struct step step;
+	unsigned side; /* where the worker is */
+	struct result results[SIDES];
 };
 
-static void __attribute__((noreturn)) serve(unsigned index, const int root_fds[SIDES], int fd)
+static void __attribute__((noreturn))
+serve(unsigned index, const int root_fds[SIDES], int fd, struct exchange *e)
 {
 	struct hands hands[SIDES];
-	static struct order order;
-	static struct result result;
+	char turn;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	signal(SIGPIPE, SIG_IGN);
@@ -145,9 +147,10 @@ static void __attribute__((noreturn)) serve(unsigned index, const int root_fds[S
 	/* As the worker's own user: each may have so many only. */
 	for (int i = 0; i < SIDES; i++)
 		hands[i].inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-	while (recv(fd, &order, sizeof(order), 0) == sizeof(order)) {
-		run_step(&hands[order.side], &order.step, &result);
-		if (send(fd, &result, sizeof(result), 0) < 0)
+	while (recv(fd, &turn, 1, 0) == 1) {
+		for (e->side = 0; e->side < SIDES; e->side++)
+			run_step(&hands[e->side], &e->step, &e->results[e->side]);
+		if (send(fd, &turn, 1, 0) < 0)
 			break;
 	}
 	_exit(0);
@@ -155,38 +158,65 @@ static void __attribute__((noreturn)) serve(unsigned index, const int root_fds[S
 
 int worker_start(unsigned index, const int root_fds[SIDES], struct worker *ret)
 {
-	int pair[2];
+	const struct timeval patience = { .tv_sec = ANSWER_SECONDS };
+	struct exchange *e =
+		mmap(NULL, sizeof(*e), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	int pair[2], r = 0;
 
-	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+	if (e == MAP_FAILED)
 		return -errno;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0) {
+		r = -errno;
+		munmap(e, sizeof(*e));
+		return r;
+	}
 	ret->pid = fork();
 	if (ret->pid == 0) {
 		close(pair[0]);
-		serve(index, root_fds, pair[1]);
+		serve(index, root_fds, pair[1], e);
 	}
+	if (ret->pid < 0 ||
+	    setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0)
+		r = -errno;
 	close(pair[1]);
 	ret->fd = pair[0];
-	return ret->pid < 0 ? -errno : 0;
+	ret->exchange = e;
+	return r;
 }
 
-void worker_stop(struct worker *w)
+/* All are ended before the first is waited for: that takes its time. */
+void workers_stop(struct worker workers[WORKERS])
 {
-	cleanup_fd(&w->fd);
-	if (w->pid > 0) {
-		kill(w->pid, SIGKILL);
-		waitpid(w->pid, NULL, 0);
+	for (unsigned i = 0; i < WORKERS; i++) {
+		if (workers[i].pid > 0)
+			kill(workers[i].pid, SIGKILL);
 	}
-	w->pid = 0;
+	for (unsigned i = 0; i < WORKERS; i++) {
+		struct worker *w = &workers[i];
+
+		cleanup_fd(&w->fd);
+		if (w->pid > 0)
+			waitpid(w->pid, NULL, 0);
+		if (w->exchange)
+			munmap(w->exchange, sizeof(*w->exchange));
+		*w = (struct worker){ .fd = -1 };
+	}
 }
 
-int worker_run(struct worker *w, unsigned side, const struct step *step, struct result *ret_result)
+int worker_run(struct worker *w, const struct step *step, const struct result **ret_results,
+	       unsigned *ret_side)
 {
-	struct order order = { .side = side, .step = *step };
-	struct pollfd answer = { .fd = w->fd, .events = POLLIN };
+	char turn = 0;
+	ssize_t n;
 
-	if (send(w->fd, &order, sizeof(order), MSG_NOSIGNAL) < 0)
-		return -EPIPE;
-	if (poll(&answer, 1, ANSWER_MS) <= 0)
+	w->exchange->step = *step;
+	w->exchange->side = 0;
+	*ret_results = w->exchange->results;
+	n = send(w->fd, &turn, 1, MSG_NOSIGNAL);
+	if (n == 1)
+		n = recv(w->fd, &turn, 1, 0);
+	*ret_side = w->exchange->side;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return -ETIME;
-	return recv(w->fd, ret_result, sizeof(*ret_result), 0) == sizeof(*ret_result) ? 0 : -EPIPE;
+	return n == 1 ? 0 : -EPIPE;
 }

@@ -3,17 +3,20 @@
 #define TESTS_DIFFERENTIAL_WORKER_H
 
 /*
- * worker: a process with an identity of its own that makes one system call at a time, on the side that
- * it is told: the same process on both sides, so that nothing but the file systems differs.
+ * worker: a process with an identity of its own that makes one system call at a time, on one side and then
+ * on the other: the same process on both, so that nothing but the file systems differs.
  */
 
 #include "tests/differential/step.h"
 
 enum { SIDE_EAGER, SIDE_OVERLAY, SIDES };
 
+struct exchange;
+
 struct worker {
 	pid_t pid;
-	int fd; /* of the driver: SOCK_SEQPACKET */
+	int fd;			   /* of the driver: SOCK_SEQPACKET; -1: it was not started */
+	struct exchange *exchange; /* memory that both have */
 };
 
 /* worker_name: identity and first umask, in words. */
@@ -21,9 +24,16 @@ const char *worker_name(unsigned index);
 
 /* worker_start: @root_fds: of each side, O_RDONLY. Returns 0 or -errno. */
 int worker_start(unsigned index, const int root_fds[SIDES], struct worker *ret);
-void worker_stop(struct worker *w);
+void workers_stop(struct worker workers[WORKERS]);
 
-/* worker_run: -ETIME when no answer comes in time, -EPIPE when the worker is gone. */
-int worker_run(struct worker *w, unsigned side, const struct step *step, struct result *ret_result);
+/*
+ * worker_run: the step on all sides.
+ * @ret_results: by side, the worker's until the next step.
+ * @ret_side:    on failure: where it was.
+ *
+ * Returns 0, -ETIME when no answer comes in time, -EPIPE when the worker is gone.
+ */
+int worker_run(struct worker *w, const struct step *step, const struct result **ret_results,
+	       unsigned *ret_side);
 
 #endif

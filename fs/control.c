@@ -55,10 +55,12 @@ static const char *state_name(uint32_t state)
 
 static const char *failover_name(uint32_t failover)
 {
-	static const char *const names[] = { "no: starting", "yes",
+	static const char *const names[] = { "no: starting",
+					     "yes",
 					     "no: file handles cannot be opened here",
 					     "no: kernel too old (6.9 is needed)",
-					     "no: kernel too old (6.15 is needed)" };
+					     "no: kernel too old (6.15 is needed)",
+					     "no: transport=io_uring" };
 
 	return failover < ARRAY_SIZE(names) ? names[failover] : "no";
 }
@@ -107,6 +109,7 @@ static void write_status(struct control *c, struct keyval_writer *w, char *text)
 	keyval_add(w, "failover", "%s", failover_name(atomic_load(&h->failover)));
 	keyval_add(w, "data_path", "%s",
 		   atomic_load(&h->data_path_cached) ? "cached" : "passthrough");
+	keyval_add(w, "transport", "%s", facts.over_ring ? "io_uring" : "dev");
 	keyval_add(w, "requests", "%s", stats_format(&h->stats, requests));
 	keyval_add(w, "mount_id", "%llu", (unsigned long long)facts.mount_id);
 	keyval_add(w, "holders", "%d", facts.is_native);

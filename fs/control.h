@@ -33,6 +33,7 @@ struct control_facts {
 	const char *server_version;
 	uint64_t mount_id; /* unique id of what is at the target */
 	bool is_native;
+	bool over_ring;	    /* requests come over io_uring */
 	const char *failed; /* why nothing is served, or NULL */
 	bool is_stuck;	    /* its server was killed, and does not end */
 };

@@ -9,7 +9,7 @@ void gate_init(struct gate *g, struct gate_retries *retries)
 	memset(g, 0, sizeof(*g));
 	g->retries = retries;
 	pthread_mutex_init(&g->lock, NULL);
-	pthread_cond_init(&g->idle, NULL);
+	pthread_cond_init(&g->changed, NULL);
 	g->parked_tail = &g->parked;
 }
 
@@ -53,21 +53,39 @@ static bool park(struct gate *g, uint64_t node, uint32_t pid, const void *bytes,
 	return true;
 }
 
+/* Nothing is held. Lock held. */
+static enum gate_verdict pass(struct gate *g, uint64_t node, uint32_t pid)
+{
+	if (g->state == GATE_SWAPPED && !is_retry(g, node, pid))
+		return GATE_ANSWER_ESTALE;
+	g->in_flight++;
+	g->steps++;
+	return GATE_SERVE;
+}
+
 enum gate_verdict gate_enter(struct gate *g, uint64_t node, uint32_t pid, const void *bytes,
 			     size_t len)
 {
-	enum gate_verdict verdict = GATE_SERVE;
+	enum gate_verdict verdict;
 
 	pthread_mutex_lock(&g->lock);
 	if (g->state == GATE_HELD)
 		/* Without memory to park it, the kernel is told to come again. */
 		verdict = park(g, node, pid, bytes, len) ? GATE_PARKED : GATE_ANSWER_ESTALE;
-	else if (g->state == GATE_SWAPPED && !is_retry(g, node, pid))
-		verdict = GATE_ANSWER_ESTALE;
-	if (verdict == GATE_SERVE) {
-		g->in_flight++;
-		g->steps++;
-	}
+	else
+		verdict = pass(g, node, pid);
+	pthread_mutex_unlock(&g->lock);
+	return verdict;
+}
+
+enum gate_verdict gate_wait(struct gate *g, uint64_t node, uint32_t pid)
+{
+	enum gate_verdict verdict;
+
+	pthread_mutex_lock(&g->lock);
+	while (g->state == GATE_HELD)
+		pthread_cond_wait(&g->changed, &g->lock);
+	verdict = pass(g, node, pid);
 	pthread_mutex_unlock(&g->lock);
 	return verdict;
 }
@@ -77,7 +95,7 @@ void gate_leave(struct gate *g)
 	pthread_mutex_lock(&g->lock);
 	g->steps++;
 	if (--g->in_flight == 0)
-		pthread_cond_broadcast(&g->idle);
+		pthread_cond_broadcast(&g->changed);
 	pthread_mutex_unlock(&g->lock);
 }
 
@@ -86,7 +104,7 @@ void gate_hold(struct gate *g)
 	pthread_mutex_lock(&g->lock);
 	g->state = GATE_HELD;
 	while (g->in_flight > 0)
-		pthread_cond_wait(&g->idle, &g->lock);
+		pthread_cond_wait(&g->changed, &g->lock);
 	pthread_mutex_unlock(&g->lock);
 }
 
@@ -112,6 +130,7 @@ struct gate_request *gate_finish(struct gate *g, bool swapped)
 	/* Who came by a descriptor on the old overlay comes again, and must not be told ESTALE twice. */
 	for (const struct gate_request *r = parked; swapped && r; r = r->next)
 		remember(g, r->node, r->pid);
+	pthread_cond_broadcast(&g->changed);
 	pthread_mutex_unlock(&g->lock);
 	return parked;
 }

@@ -47,7 +47,7 @@ struct gate_retries {
 
 struct gate {
 	pthread_mutex_t lock;
-	pthread_cond_t idle;
+	pthread_cond_t changed; /* no open is being served any more; the hold has ended */
 	enum gate_state state;
 	unsigned in_flight;	     /* served opens that are not yet finished */
 	uint64_t steps;		     /* opens ever begun and ended */
@@ -67,7 +67,13 @@ enum gate_verdict gate_enter(struct gate *g, uint64_t node, uint32_t pid, const 
 			     size_t len);
 void gate_leave(struct gate *g);
 
-/* gate_hold: new opens are parked; waits until those being served are finished. */
+/*
+ * gate_wait: gate_enter() for a thread that cannot take another request before it has answered this one: where that
+ * would park, it waits for the end of the hold. Never GATE_PARKED.
+ */
+enum gate_verdict gate_wait(struct gate *g, uint64_t node, uint32_t pid);
+
+/* gate_hold: new opens are parked, or wait; waits until those being served are finished. */
 void gate_hold(struct gate *g);
 
 /*

@@ -27,6 +27,7 @@
 #include "fs/handoff.h"
 #include "fs/keeper_private.h"
 #include "fs/mount_spaces.h"
+#include "fs/ring.h"
 #include "fs/users.h"
 
 enum {
@@ -165,6 +166,8 @@ static int prepare(struct keeper *k)
 			return keeper_fail_reason(k, reason);
 		}
 	}
+	if (k->options.transport == TRANSPORT_IO_URING && ring_check(reason) < 0)
+		return keeper_fail_reason(k, reason);
 	r = open_target(k);
 	if (r < 0)
 		return keeper_fail(k, "target", r);
@@ -361,6 +364,7 @@ static void on_facts(void *context, struct control_facts *ret_facts)
 		.is_stuck = k->failover.is_stuck,
 		.mount_id = k->is_native ? k->native_id : k->overlay.id,
 		.is_native = k->is_native,
+		.over_ring = k->options.transport == TRANSPORT_IO_URING,
 	};
 }
 

@@ -94,6 +94,7 @@ static int check_state(const struct keeper *k, char ret_error[256])
 	if (failover != FAILOVER_READY) {
 		snprintf(ret_error, 256, "no server can follow this one: %s",
 			 failover == FAILOVER_NO_HANDLE ? "file handles cannot be opened here" :
+			 failover == FAILOVER_NO_RING	? "transport=io_uring" :
 							  "the kernel is too old");
 		return -EOPNOTSUPP;
 	}

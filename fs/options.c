@@ -88,6 +88,16 @@ static int set_coherence(struct overlay_options *o, const char *value)
 	return r;
 }
 
+static int set_transport(struct overlay_options *o, const char *value)
+{
+	static const char *const names[] = { "dev", "io_uring" };
+	unsigned i = o->transport;
+	int r = choose(value, names, ARRAY_SIZE(names), &i);
+
+	o->transport = i;
+	return r;
+}
+
 static int set_handoff(struct overlay_options *o, const char *value)
 {
 	o->handoff_in_namespaces = strcmp(value, "namespaces") == 0;
@@ -214,6 +224,7 @@ static const struct {
 	{ "policy", set_policy },
 	{ "ownership", set_ownership },
 	{ "coherence", set_coherence },
+	{ "transport", set_transport },
 	{ "handoff", set_handoff },
 	{ "exclude", set_exclude },
 	{ "converge_rate", set_converge_rate },

@@ -20,6 +20,7 @@
 enum run_policy { POLICY_ALWAYS, POLICY_ON_ROOT_MISMATCH, POLICY_ROOT_ONLY };
 enum ownership_mode { OWNERSHIP_CONVERGE, OWNERSHIP_VIRTUAL, OWNERSHIP_NONE };
 enum coherence { COHERENCE_SHARED, COHERENCE_EXCLUSIVE };
+enum transport { TRANSPORT_DEV, TRANSPORT_IO_URING };
 
 #define OPTIONS_ERROR_MAX 512
 #define RUN_ID_LEN 32 /* hex digits */
@@ -29,6 +30,7 @@ struct overlay_options {
 	enum run_policy policy;
 	enum ownership_mode ownership;
 	enum coherence coherence;
+	enum transport transport; /* of requests: ring.h */
 	bool handoff;
 	bool handoff_in_namespaces; /* copies in containers are replaced too */
 	bool paused;

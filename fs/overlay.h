@@ -38,10 +38,11 @@ struct overlay {
 	struct brake brake;
 	struct gate gate;
 	struct fuse_session *session;
-	struct server_threads *threads;	    /* of session.c */
-	int device_fd;			    /* of /dev/fuse */
-	int channel_fd;			    /* to the keeper: channel.h */
-	int proc_fd;			    /* of /proc, for callers' status */
+	struct server_threads *threads; /* of session.c */
+	int device_fd;			/* of /dev/fuse */
+	unsigned ring_queues; /* ring_queues(): requests come over io_uring; 0: by the device */
+	int channel_fd;	      /* to the keeper: channel.h */
+	int proc_fd;	      /* of /proc, for callers' status */
 	double entry_timeout, attr_timeout; /* seconds */
 	enum overlay_atime atime;
 	bool is_exclusive;	      /* nobody but us changes the lower tree */

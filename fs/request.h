@@ -49,6 +49,9 @@ bool request_releases_file(const void *bytes, size_t len, uint64_t *ret_node);
 /* request_can_resend: whether the kernel of this INIT request can send requests again (FUSE_HAS_RESEND). */
 bool request_can_resend(const void *init, size_t len);
 
+/* request_can_ring: whether it can send requests over io_uring, and is allowed to (FUSE_OVER_IO_URING). */
+bool request_can_ring(const void *init, size_t len);
+
 /* request_resend: the bytes that ask the kernel for it: 16, into @ret_notification. */
 size_t request_resend(void *ret_notification);
 
@@ -66,9 +69,10 @@ size_t request_error_reply(uint64_t unique, int error, void *ret_reply);
 
 /*
  * request_patch_init_reply: adds to libfuse's INIT reply the features that it does not negotiate and we
- * rely on, as far as the kernel's @request offers them. False when the bytes are not such a reply.
+ * rely on, as far as the kernel's @request offers them; with @over_ring also that requests come over io_uring (ring.h).
+ * False when the bytes are not such a reply.
  */
-bool request_patch_init_reply(const void *request, size_t request_len, void *io_reply,
-			      size_t reply_len);
+bool request_patch_init_reply(const void *request, size_t request_len, bool over_ring,
+			      void *io_reply, size_t reply_len);
 
 #endif

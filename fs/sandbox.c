@@ -224,7 +224,7 @@ static void on_refused_call(int signal, siginfo_t *info, void *context)
 #endif
 }
 
-int sandbox_lock(const char **ret_step)
+int sandbox_lock(bool over_ring, const char **ret_step)
 {
 	const struct sigaction refused = { .sa_sigaction = on_refused_call,
 					   .sa_flags = SA_SIGINFO | SA_NODEFER };
@@ -247,6 +247,8 @@ int sandbox_lock(const char **ret_step)
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(allowed_ioctls); i++)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
 				     SCMP_A1_32(SCMP_CMP_EQ, (uint32_t)allowed_ioctls[i]));
+	if (r == 0 && over_ring)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(io_uring_enter), 0);
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
 				     SCMP_A0(SCMP_CMP_MASKED_EQ, thread_flags, thread_flags));

@@ -14,6 +14,8 @@
  * the threads that exist by then, and those made later inherit.
  */
 
+#include <stdbool.h>
+
 /*
  * sandbox_enter: own mount namespace, with the detached mount @lower_tree_fd as its root; working
  * directory /proc/self/fd; limits; supplementary groups dropped.
@@ -27,7 +29,10 @@ int sandbox_enter(int lower_tree_fd, int *ret_proc_fd, int *ret_root_fd, const c
 /* sandbox_drop_capabilities: keeps those of the table. 0 or -errno. */
 int sandbox_drop_capabilities(const char **ret_step);
 
-/* sandbox_lock: no_new_privs and the system call filter, for all threads. 0 or -errno. */
-int sandbox_lock(const char **ret_step);
+/*
+ * sandbox_lock: no_new_privs and the system call filter, for all threads. 0 or -errno.
+ * @over_ring: they use the rings that there are (ring.h, which says for what alone they can be used)
+ */
+int sandbox_lock(bool over_ring, const char **ret_step);
 
 #endif

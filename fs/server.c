@@ -21,6 +21,7 @@
 #include "fs/overlay.h"
 #include "fs/pace.h"
 #include "fs/retry.h"
+#include "fs/ring.h"
 #include "fs/recovery.h"
 #include "fs/sandbox.h"
 #include "fs/session.h"
@@ -456,6 +457,7 @@ static int prepare(struct server *s, const struct overlay_options *options,
 	struct overlay *ov = &s->ov;
 	bool exclusive = options->coherence == COHERENCE_EXCLUSIVE &&
 			 options->ownership != OWNERSHIP_VIRTUAL;
+	bool over_ring = options->transport == TRANSPORT_IO_URING;
 	int root_fd = -1, r;
 
 	ov->options = options;
@@ -473,6 +475,10 @@ static int prepare(struct server *s, const struct overlay_options *options,
 	if (r < 0)
 		return r;
 	s->is_successor = ov->shared.header->init_request_len > 0;
+	*ret_step = "queues of io_uring";
+	r = over_ring ? ring_queues(&ov->ring_queues) : 0;
+	if (r < 0)
+		return r;
 	r = sandbox_enter(fds->lower, &ov->proc_fd, &root_fd, ret_step);
 	close(fds->lower);
 	if (r < 0)
@@ -488,10 +494,10 @@ static int prepare(struct server *s, const struct overlay_options *options,
 		r = attach(s, ret_step);
 	if (r < 0)
 		return r;
-	*ret_step = "session";
+	*ret_step = over_ring ? "session over io_uring" : "session";
 	r = session_open(ov);
 	if (r == 0)
-		r = sandbox_lock(ret_step);
+		r = sandbox_lock(over_ring, ret_step);
 	if (r < 0 || !s->is_successor)
 		return r;
 	*ret_step = "INIT would be answered otherwise";
@@ -680,7 +686,10 @@ int server_main(const struct overlay_options *options, const struct server_fds *
 		choose_first_state(s, &must_walk);
 	}
 	if (r == 0) {
-		session_run(&s->ov);
+		step = "requests over io_uring";
+		r = session_run(&s->ov);
+	}
+	if (r == 0) {
 		step = "converger";
 		if (must_walk) {
 			s->walk_began_ns = pace_now_ns();

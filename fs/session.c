@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fuse.h>
 #include <linux/magic.h>
 #include <pthread.h>
 #include <sched.h>
@@ -23,6 +24,7 @@
 #include "fs/ops.h"
 #include "fs/pace.h"
 #include "fs/request.h"
+#include "fs/ring.h"
 
 /* The main thread serves too, in the end of a hold. */
 enum { THREADS_MAX = LEDGER_THREADS_MAX - 1, INIT_READ_BYTES = 1 << 20 };
@@ -37,10 +39,17 @@ struct server_threads {
 	struct reader { /* by the order in which they begin, which is not that of ids[] */
 		pthread_t id;
 		atomic_bool reads; /* it waits for a request, or is about to */
+		struct ring *ring; /* where its requests come from; NULL: the device */
+		/* libfuse's for that ring, which answers there; the device's is the overlay's */
+		struct fuse_session *session;
 	} readers[THREADS_MAX];
 	unsigned count;
-	atomic_uint joined;	/* to the ledger */
-	pthread_barrier_t gate; /* passed by every thread and the main one: twice */
+	unsigned device_count; /* of them read from the device: the first */
+	unsigned queues; /* the kernel's, of which each is served by a ring; 0: there are none */
+	atomic_int ring_error; /* of the last ring that could not be made; 0: none */
+	atomic_uint joined;    /* to the ledger */
+	pthread_barrier_t
+		gate; /* passed by every thread and the main one: twice, with rings three times */
 	int event_fd;
 	int init_fds[2]; /* libfuse answers INIT on the second; it owns that one */
 	atomic_bool ended;
@@ -51,6 +60,9 @@ struct server_threads {
 	unsigned resting;	/* threads that read no more; guarded by lock */
 	size_t request_bytes;	/* the largest request; known once INIT is answered */
 };
+
+/* Of a thread with a ring; else NULL. */
+static __thread struct reader *own;
 
 static void want(struct fuse_conn_info *conn, uint64_t capability)
 {
@@ -171,8 +183,10 @@ void session_serve(struct overlay *ov, void *bytes, size_t len)
 	uint32_t pid = 0;
 	bool opens = request_opens_file(bytes, len, &node, &pid);
 
+	/* A ring gives its thread no other request while this one has no answer. */
 	if (opens)
-		verdict = gate_enter(&ov->gate, node, pid, bytes, len);
+		verdict = own ? gate_wait(&ov->gate, node, pid) :
+				gate_enter(&ov->gate, node, pid, bytes, len);
 	if (verdict == GATE_PARKED)
 		return;
 	begin_record(ov, bytes, len);
@@ -183,7 +197,7 @@ void session_serve(struct overlay *ov, void *bytes, size_t len)
 		request_begin(bytes, len);
 		began = pace_now_ns();
 		brake_begin(&ov->brake, began);
-		fuse_session_process_buf(ov->session, &buf);
+		fuse_session_process_buf(own ? own->session : ov->session, &buf);
 		brake_end(&ov->brake, request_kind(bytes, len), began, pace_now_ns());
 	}
 	ledger_end();
@@ -197,7 +211,7 @@ void session_answer_estale(struct overlay *ov, const void *bytes, size_t len)
 	size_t n = request_error_reply(request_unique(bytes, len), ESTALE, reply);
 
 	/* -ENOENT: the caller was interrupted meanwhile and no longer waits. */
-	if (write(ov->device_fd, reply, n) < 0 && errno != ENOENT)
+	if (write(own ? ring_answer_fd(own->ring) : ov->device_fd, reply, n) < 0 && errno != ENOENT)
 		log_line(LOG_WARNING, "handoff", "answer to a held open: %m");
 }
 
@@ -240,24 +254,17 @@ static void *request_buffer(const struct overlay *ov)
 	return buffer;
 }
 
-static void *serve_requests(void *argument)
+static bool has_rings(const struct server_threads *threads)
 {
-	struct overlay *ov = argument;
+	return threads->device_count < threads->count;
+}
+
+static void serve_device(struct overlay *ov, struct reader *self)
+{
 	struct server_threads *threads = ov->threads;
-	struct fuse_buf buf = { .mem = NULL };
-	unsigned index = atomic_fetch_add(&threads->joined, 1);
-	struct reader *self = &threads->readers[index];
+	struct fuse_buf buf = { .mem = request_buffer(ov) }; /* else libfuse makes one */
 	uint32_t opcode;
 
-	self->id = pthread_self();
-	ledger_join(&ov->shared, index);
-	stats_join(&ov->shared.header->stats, index);
-	/* umask is the thread's own, for creations as the caller. */
-	if (unshare(CLONE_FS) < 0)
-		log_line(LOG_ERROR, "start", "own fs_struct of a thread: %m");
-	pthread_barrier_wait(&threads->gate); /* the sandbox may be locked now */
-	pthread_barrier_wait(&threads->gate); /* INIT is answered */
-	buf.mem = request_buffer(ov);	      /* else libfuse makes one */
 	while (!fuse_session_exited(ov->session)) {
 		int n = -EAGAIN;
 
@@ -272,11 +279,110 @@ static void *serve_requests(void *argument)
 			continue;
 		if (n <= 0)
 			break;
-		if (request_opcode(buf.mem, (size_t)n, &opcode))
-			stats_note(opcode);
-		session_serve(ov, buf.mem, (size_t)n);
+		if (!request_opcode(buf.mem, (size_t)n, &opcode))
+			continue;
+		stats_note(opcode);
+		/* Of what came by a ring this session knows nothing; and nothing is ended by it. */
+		if (opcode != FUSE_INTERRUPT || !has_rings(threads))
+			session_serve(ov, buf.mem, (size_t)n);
 	}
 	free(buf.mem);
+}
+
+/* ---- rings ---- */
+
+/* A system call that makes a ring is none of those that are allowed later. */
+static void open_ring(struct overlay *ov, struct reader *self)
+{
+	int r = ring_open(ov->device_fd, &self->ring);
+
+	if (r < 0)
+		atomic_store(&ov->threads->ring_error, r);
+}
+
+/*
+ * On the processor whose queue it serves: the caller sleeps there from when it has asked until it has its answer. Where that
+ * is not one of ours, or all have to be served by few, anywhere.
+ */
+static void settle_on_processor(const struct server_threads *threads, unsigned thread,
+				unsigned thread_count)
+{
+	unsigned processor = thread % threads->queues;
+	cpu_set_t allowed, one;
+
+	CPU_ZERO(&one);
+	if (thread_count < threads->queues || processor >= CPU_SETSIZE ||
+	    sched_getaffinity(0, sizeof(allowed), &allowed) < 0 || !CPU_ISSET(processor, &allowed))
+		return;
+	CPU_SET(processor, &one);
+	(void)sched_setaffinity(0, sizeof(one), &one);
+}
+
+static void register_ring(struct overlay *ov, struct reader *self, unsigned thread)
+{
+	struct server_threads *threads = ov->threads;
+	int r = ring_register(self->ring, thread, threads->count - threads->device_count,
+			      threads->queues, threads->request_bytes - REQUEST_HEAD_BYTES);
+
+	if (r < 0)
+		atomic_store(&threads->ring_error, r);
+}
+
+static void serve_ring(struct overlay *ov, struct reader *self)
+{
+	uint32_t opcode;
+
+	own = self;
+	for (;;) {
+		void *bytes;
+		ssize_t n = ring_next(self->ring, &bytes);
+
+		if (n == -EINTR || n == -EAGAIN)
+			continue;
+		if (n == -ENODEV)
+			return;
+		if (n < 0) {
+			/* Callers on this processor would wait for ever: the mount had better end. */
+			log_line(LOG_ERROR, "serve", "io_uring: %s", strerror((int)-n));
+			_exit(EXIT_FAILURE);
+		}
+		if (request_opcode(bytes, (size_t)n, &opcode))
+			stats_note(opcode);
+		session_serve(ov, bytes, (size_t)n);
+	}
+}
+
+/* ---- threads ---- */
+
+static void *serve_requests(void *argument)
+{
+	struct overlay *ov = argument;
+	struct server_threads *threads = ov->threads;
+	unsigned index = atomic_fetch_add(&threads->joined, 1);
+	unsigned thread = index - threads->device_count; /* of those with a ring */
+	bool over_ring = index >= threads->device_count;
+	struct reader *self = &threads->readers[index];
+
+	self->id = pthread_self();
+	ledger_join(&ov->shared, index);
+	stats_join(&ov->shared.header->stats, index);
+	/* umask is the thread's own, for creations as the caller. */
+	if (unshare(CLONE_FS) < 0)
+		log_line(LOG_ERROR, "start", "own fs_struct of a thread: %m");
+	if (over_ring) {
+		settle_on_processor(threads, thread, threads->count - threads->device_count);
+		open_ring(ov, self);
+	}
+	pthread_barrier_wait(&threads->gate); /* the sandbox may be locked now */
+	pthread_barrier_wait(&threads->gate); /* INIT is answered */
+	if (over_ring)
+		register_ring(ov, self, thread);
+	if (has_rings(threads))
+		pthread_barrier_wait(&threads->gate); /* each queue has its buffers */
+	if (over_ring)
+		serve_ring(ov, self);
+	else
+		serve_device(ov, self);
 	fuse_session_exit(ov->session);
 	atomic_store(&threads->ended, true);
 	stop_reading(threads);
@@ -358,6 +464,43 @@ static unsigned thread_count(void)
 	return n > THREADS_MAX ? THREADS_MAX : (unsigned)n;
 }
 
+/* With rings there is little that comes by the device. */
+static void choose_threads(const struct overlay *ov)
+{
+	struct server_threads *threads = ov->threads;
+
+	threads->queues = ov->ring_queues;
+	threads->device_count = threads->queues > 0 ? 1 : thread_count();
+	threads->count = threads->device_count;
+	if (threads->queues > 0)
+		threads->count += ring_threads(threads->queues, THREADS_MAX - 1);
+}
+
+/* libfuse's part, which answers on @fd and closes it in the end. */
+static int make_session(struct overlay *ov, int fd, struct fuse_session **ret_session)
+{
+	char *argv[] = { "fsgroupfs", NULL };
+	struct fuse_args args = FUSE_ARGS_INIT(1, argv);
+	char mountpoint[32];
+
+	*ret_session = fuse_session_new(&args, &operations, sizeof(operations), ov);
+	if (!*ret_session)
+		return -ENOMEM;
+	snprintf(mountpoint, sizeof(mountpoint), "/dev/fd/%d", fd);
+	return fuse_session_mount(*ret_session, mountpoint) != 0 ? -EIO : 0;
+}
+
+static int make_ring_sessions(struct overlay *ov)
+{
+	struct server_threads *threads = ov->threads;
+	int r = atomic_load(&threads->ring_error);
+
+	for (unsigned i = threads->device_count; r == 0 && i < threads->count; i++)
+		r = make_session(ov, ring_answer_fd(threads->readers[i].ring),
+				 &threads->readers[i].session);
+	return r;
+}
+
 const char *session_library(void)
 {
 	return fuse_pkgversion();
@@ -365,10 +508,8 @@ const char *session_library(void)
 
 int session_open(struct overlay *ov)
 {
-	char *argv[] = { "fsgroupfs", NULL };
-	struct fuse_args args = FUSE_ARGS_INIT(1, argv);
 	struct server_threads *threads = calloc(1, sizeof(*threads));
-	char mountpoint[32];
+	int r;
 
 	if (!threads)
 		return -ENOMEM;
@@ -382,29 +523,31 @@ int session_open(struct overlay *ov)
 		return -errno;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, threads->init_fds) < 0)
 		return -errno;
-	ov->session = fuse_session_new(&args, &operations, sizeof(operations), ov);
-	if (!ov->session)
-		return -ENOMEM;
-	snprintf(mountpoint, sizeof(mountpoint), "/dev/fd/%d", threads->init_fds[1]);
-	if (fuse_session_mount(ov->session, mountpoint) != 0)
-		return -EIO;
-	threads->count = thread_count();
+	r = make_session(ov, threads->init_fds[1], &ov->session);
+	if (r < 0)
+		return r;
+	choose_threads(ov);
 	pthread_barrier_init(&threads->gate, NULL, threads->count + 1);
 	for (unsigned i = 0; i < threads->count; i++) {
-		int r = pthread_create(&threads->ids[i], NULL, serve_requests, ov);
-
+		r = pthread_create(&threads->ids[i], NULL, serve_requests, ov);
 		if (r != 0)
 			return -r;
 	}
 	pthread_barrier_wait(&threads->gate);
-	return 0;
+	return make_ring_sessions(ov);
 }
 
-void session_run(struct overlay *ov)
+int session_run(struct overlay *ov)
 {
+	struct server_threads *threads = ov->threads;
+
 	/* As a server that gave way has left it. */
 	set_nonblocking(ov, false);
-	pthread_barrier_wait(&ov->threads->gate);
+	pthread_barrier_wait(&threads->gate);
+	if (!has_rings(threads))
+		return 0;
+	pthread_barrier_wait(&threads->gate);
+	return atomic_load(&threads->ring_error);
 }
 
 int session_event_fd(const struct overlay *ov)
@@ -429,6 +572,10 @@ void session_close(struct overlay *ov)
 {
 	for (unsigned i = 0; i < ov->threads->count; i++)
 		pthread_join(ov->threads->ids[i], NULL);
+	for (unsigned i = ov->threads->device_count; i < ov->threads->count; i++) {
+		fuse_session_destroy(ov->threads->readers[i].session);
+		ring_close(ov->threads->readers[i].ring);
+	}
 	fuse_session_destroy(ov->session);
 	ov->session = NULL;
 	close(ov->threads->event_fd);
@@ -449,6 +596,16 @@ static ssize_t answer_on_socket(struct overlay *ov, int socket, const void *requ
 	return n < 0 ? -errno : n;
 }
 
+/* libfuse's parts for the rings learn what was agreed; what they answer is for nobody. */
+static void tell_ring_sessions(struct overlay *ov, const void *request, size_t len)
+{
+	const struct server_threads *threads = ov->threads;
+	struct fuse_buf buf = { .mem = (void *)request, .size = len };
+
+	for (unsigned i = threads->device_count; i < threads->count; i++)
+		fuse_session_process_buf(threads->readers[i].session, &buf);
+}
+
 /*
  * Has libfuse take INIT in, as bytes, and gives its answer completed. From then on the session speaks with
  * the kernel: the device takes the socket's place.
@@ -461,8 +618,9 @@ static ssize_t take_init(struct overlay *ov, const void *request, size_t len,
 
 	if (n < 0)
 		return n;
-	if (!request_patch_init_reply(request, len, ret_reply, (size_t)n))
+	if (!request_patch_init_reply(request, len, has_rings(ov->threads), ret_reply, (size_t)n))
 		return -EPROTO;
+	tell_ring_sessions(ov, request, len);
 	if (dup3(ov->device_fd, ov->threads->init_fds[1], O_CLOEXEC) < 0)
 		return -errno;
 	return n;
@@ -481,13 +639,17 @@ int session_answer_init(struct overlay *ov)
 		return -errno;
 	if (!request_is_init(request, (size_t)len) || len > SHARED_INIT_MAX)
 		return -EPROTO;
+	if (has_rings(ov->threads) && !request_can_ring(request, (size_t)len))
+		return -EOPNOTSUPP;
 	n = take_init(ov, request, (size_t)len, h->init_reply);
 	if (n < 0)
 		return (int)n;
 	memcpy(h->init_request, request, (size_t)len);
 	h->init_request_len = (uint32_t)len;
 	h->init_reply_len = (uint32_t)n;
-	if (!request_can_resend(request, (size_t)len))
+	if (has_rings(ov->threads))
+		atomic_store(&h->failover, FAILOVER_NO_RING);
+	else if (!request_can_resend(request, (size_t)len))
 		atomic_store(&h->failover, FAILOVER_NO_RESEND);
 	else if (!ov->tree.has_handles)
 		atomic_store(&h->failover, FAILOVER_NO_HANDLE);

@@ -16,7 +16,7 @@
 const char *session_library(void);
 
 /*
- * session_open: makes ov->session and its threads, which wait. Needs ov->device_fd; the overlay is not
+ * session_open: makes ov->session and its threads, which wait. Needs ov->device_fd and ov->ring_queues; the overlay is not
  * mounted yet. 0 or -errno.
  */
 int session_open(struct overlay *ov);
@@ -40,8 +40,10 @@ int session_resend(struct overlay *ov);
 /* session_knows: whether the kernel has an inode under this node id. */
 bool session_knows(struct overlay *ov, uint64_t node_id);
 
-/* session_run: lets the threads go. */
-void session_run(struct overlay *ov);
+/*
+ * session_run: lets the threads go. 0, or, with rings, -errno: requests cannot come over them.
+ */
+int session_run(struct overlay *ov);
 
 /*
  * session_drain: the threads finish what they have read and read no more: requests stay with the kernel.

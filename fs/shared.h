@@ -55,6 +55,7 @@ enum failover_state {
 	FAILOVER_NO_HANDLE, /* file handles cannot be opened here (user namespaces) */
 	FAILOVER_NO_RESEND, /* the kernel cannot send requests again (before 6.9) */
 	FAILOVER_NO_CLONE,  /* the keeper cannot give another server the lower tree (before 6.15) */
+	FAILOVER_NO_RING,   /* what came over io_uring cannot be sent again (up to 6.18 at least) */
 };
 
 enum node_flags {

@@ -262,6 +262,72 @@ static void gate_hold_waits_for_the_last_open(void **state)
 	assert_null(gate_finish(race.gate, false));
 }
 
+struct waiting {
+	struct gate *gate;
+	atomic_bool has_passed;
+	enum gate_verdict verdict;
+};
+
+static void *wait_at_gate(void *argument)
+{
+	struct waiting *w = argument;
+
+	w->verdict = gate_wait(w->gate, 7, 1);
+	atomic_store(&w->has_passed, true);
+	return NULL;
+}
+
+static void gate_wait_open_serves_and_is_in_flight(void **state)
+{
+	struct gate *g = *state;
+	uint64_t steps = gate_steps(g);
+
+	assert_int_equal(gate_wait(g, 7, 1), GATE_SERVE);
+	assert_int_equal(g->in_flight, 1);
+	assert_true(gate_steps(g) > steps);
+	gate_leave(g);
+	assert_int_equal(g->in_flight, 0);
+}
+
+static void wait_through_a_hold(struct gate *g, bool swapped, enum gate_verdict wanted)
+{
+	struct waiting w = { .gate = g };
+	uint64_t steps;
+	pthread_t thread;
+
+	gate_hold(g);
+	steps = gate_steps(g);
+	assert_int_equal(pthread_create(&thread, NULL, wait_at_gate, &w), 0);
+	for (int i = 0; i < 100; i++)
+		sched_yield();
+	assert_false(atomic_load(&w.has_passed));
+	assert_int_equal(gate_steps(g), steps);
+	assert_null(gate_finish(g, swapped));
+	pthread_join(thread, NULL);
+	assert_int_equal(w.verdict, wanted);
+}
+
+static void gate_wait_held_waits_and_is_served(void **state)
+{
+	struct gate *g = *state;
+
+	wait_through_a_hold(g, false, GATE_SERVE);
+	gate_leave(g);
+	assert_int_equal(g->in_flight, 0);
+}
+
+/* As of a parked one: the same open that comes again is served. */
+static void gate_wait_held_is_told_estale_once_after_the_swap(void **state)
+{
+	struct gate *g = *state;
+
+	wait_through_a_hold(g, true, GATE_ANSWER_ESTALE);
+	assert_int_equal(g->in_flight, 0);
+	assert_int_equal(gate_wait(g, 7, 1), GATE_SERVE);
+	gate_leave(g);
+	assert_int_equal(gate_wait(g, 7, 1), GATE_ANSWER_ESTALE);
+}
+
 static void gate_init_goes_on_with_what_another_gate_has_told(void **state)
 {
 	struct gate *before = *state, after;
@@ -292,6 +358,9 @@ int main(void)
 		TEST(gate_init_goes_on_with_what_another_gate_has_told),
 		TEST(gate_hold_with_threads_nothing_is_in_flight),
 		TEST(gate_hold_waits_for_the_last_open),
+		TEST(gate_wait_open_serves_and_is_in_flight),
+		TEST(gate_wait_held_waits_and_is_served),
+		TEST(gate_wait_held_is_told_estale_once_after_the_swap),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -57,6 +57,7 @@ static void options_init_defaults_are_safe(void **state)
 	assert_int_equal(o->policy, POLICY_ALWAYS);
 	assert_int_equal(o->ownership, OWNERSHIP_CONVERGE);
 	assert_int_equal(o->coherence, COHERENCE_SHARED);
+	assert_int_equal(o->transport, TRANSPORT_DEV);
 	assert_true(o->handoff);
 	assert_false(o->paused);
 	assert_int_equal(o->converge_rate, 0);
@@ -73,15 +74,17 @@ static void options_parse_every_option_is_taken(void **state)
 	struct parsed *p = *state;
 
 	assert_int_equal(
-		parse(p, "gid=4242,policy=OnRootMismatch,ownership=virtual,coherence=exclusive,"
-			 "handoff=no,converge_rate=100,total=7,volume=v.1,paused,keep_private,"
-			 "run=0123456789abcdef0123456789abcdef,epoch=1.000000001,lower_fd=3,"
-			 "parent_fd=4,control_fd=5,journal_fd=6,ready_fd=7"),
+		parse(p,
+		      "gid=4242,policy=OnRootMismatch,ownership=virtual,coherence=exclusive,"
+		      "transport=io_uring,handoff=no,converge_rate=100,total=7,volume=v.1,paused,keep_private,"
+		      "run=0123456789abcdef0123456789abcdef,epoch=1.000000001,lower_fd=3,"
+		      "parent_fd=4,control_fd=5,journal_fd=6,ready_fd=7"),
 		0);
 	assert_int_equal(p->o.rule.gid, 4242);
 	assert_int_equal(p->o.policy, POLICY_ON_ROOT_MISMATCH);
 	assert_int_equal(p->o.ownership, OWNERSHIP_VIRTUAL);
 	assert_int_equal(p->o.coherence, COHERENCE_EXCLUSIVE);
+	assert_int_equal(p->o.transport, TRANSPORT_IO_URING);
 	assert_false(p->o.handoff);
 	assert_int_equal(p->o.converge_rate, 100);
 	assert_int_equal(p->o.expected_files, 7);
@@ -117,6 +120,7 @@ static void options_parse_bad_values_name_option_and_value(void **state)
 		{ "policy=", "policy", "\"\"", -EINVAL },
 		{ "ownership=Converge", "ownership", "\"Converge\"", -EINVAL },
 		{ "coherence=both", "coherence", "\"both\"", -EINVAL },
+		{ "transport=uring", "transport", "\"uring\"", -EINVAL },
 		{ "handoff=maybe", "handoff", "\"maybe\"", -EINVAL },
 		{ "converge_rate=-1", "converge_rate", "\"-1\"", -EINVAL },
 		{ "converge_rate=18446744073709551616", "converge_rate", "184", -ERANGE },

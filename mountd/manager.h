@@ -101,7 +101,7 @@ struct mount_request {
 	const char *plugin, *source, *spec;
 	const char *staged; /* the id of a staged device, in place of the line above */
 	gid_t fs_group;
-	const char *policy, *ownership, *conflict, *coherence, *volume_id;
+	const char *policy, *ownership, *conflict, *coherence, *transport, *volume_id;
 	const int *place;	   /* the target as its caller sees it (caller_place.h), or NULL */
 	const char *mount_options; /* of mount(8): those of a mount (mount_flags.h) */
 	json_t *excludes;	   /* array of strings, or NULL */

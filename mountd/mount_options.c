@@ -21,6 +21,14 @@ static bool text_differs(const void *field, const json_t *value)
 	return !json_is_string(value) || !text || strcmp(text, json_string_value(value)) != 0;
 }
 
+/* Volumes of before there was a choice have none on record. */
+static bool transport_differs(const void *field, const json_t *value)
+{
+	const char *text = *(char *const *)field;
+
+	return !json_is_string(value) || strcmp(text ? text : "dev", json_string_value(value)) != 0;
+}
+
 static bool bool_differs(const void *field, const json_t *value)
 {
 	return !json_is_boolean(value) || json_is_true(value) != *(const bool *)field;
@@ -59,6 +67,7 @@ static const struct {
 	{ "ownership", FIELD(ownership), text_differs, "ownership" },
 	{ "excludes", FIELD(excludes), list_differs, "exclude" },
 	{ "coherence", FIELD(coherence), text_differs, "coherence" },
+	{ "transport", FIELD(transport), transport_differs, "transport" },
 	{ "keepPrivate", FIELD(keep_private), bool_differs, "keep-private" },
 	{ "handoff", FIELD(handoff), bool_differs, "handoff" },
 	{ "handoffInNamespaces", FIELD(handoff_in_namespaces), bool_differs, "handoff" },

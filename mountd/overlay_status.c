@@ -95,7 +95,7 @@ static int get_failover(const char *message, char ret_reason[OVERLAY_TEXT_MAX])
 int overlay_status_parse(const char *message, struct overlay_status *ret_status)
 {
 	struct overlay_status s = { 0 };
-	char data_path[32] = "";
+	char data_path[32] = "", transport[32] = "";
 	unsigned char run[16];
 	int bad = 0;
 
@@ -110,6 +110,7 @@ int overlay_status_parse(const char *message, struct overlay_status *ret_status)
 	bad |= get_text(message, "server_version", s.server_version, sizeof(s.server_version));
 	bad |= get_failover(message, s.no_failover);
 	bad |= get_text(message, "data_path", data_path, sizeof(data_path));
+	bad |= get_text(message, "transport", transport, sizeof(transport));
 	bad |= get_text(message, "requests", s.requests, sizeof(s.requests));
 	bad |= get_u64(message, "seen", &s.counters.seen);
 	bad |= get_u64(message, "changed", &s.counters.changed);
@@ -135,6 +136,7 @@ int overlay_status_parse(const char *message, struct overlay_status *ret_status)
 	if (bad)
 		return -EBADMSG;
 	s.passthrough = strcmp(data_path, "passthrough") == 0;
+	s.over_ring = strcmp(transport, "io_uring") == 0;
 	if (s.failures_total < s.counters.failed)
 		s.failures_total = s.counters.failed;
 	*ret_status = s;

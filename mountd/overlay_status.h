@@ -44,10 +44,10 @@ struct overlay_status {
 	uint64_t restarts, upgrades;
 	char no_failover
 		[OVERLAY_TEXT_MAX]; /* why a server's death ends the mount; "": another one follows */
-	bool passthrough;
-	uint64_t mount_id; /* unique id of what is at the target */
-	bool held;	   /* after the hand-off: the detached overlay still has users */
-	bool is_stuck;	   /* its server was killed and does not end: it waits in the kernel */
+	bool passthrough, over_ring; /* its data; its requests, over io_uring */
+	uint64_t mount_id;	     /* unique id of what is at the target */
+	bool held;		     /* after the hand-off: the detached overlay still has users */
+	bool is_stuck; /* its server was killed and does not end: it waits in the kernel */
 	uint64_t failures_total;
 	char requests
 		[OVERLAY_REQUESTS_SIZE]; /* "LOOKUP:12 GETATTR:3": of the kernel, by kind; "": none */

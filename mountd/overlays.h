@@ -64,6 +64,7 @@ struct overlay_spec {
 	uint64_t converge_rate;
 	uint64_t total; /* entries expected, from an earlier run, for the progress; 0: unknown */
 	const char *coherence;
+	const char *transport;	 /* "dev" | "io_uring" */
 	const char *run, *epoch; /* or NULL */
 };
 

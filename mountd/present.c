@@ -250,6 +250,7 @@ static int start_overlay(struct presenting *p, const struct plan *plan,
 		.converge_rate = vol->converge_rate,
 		.total = plan->total,
 		.coherence = plan->is_virtual ? "shared" : vol->coherence,
+		.transport = vol->transport ? vol->transport : "dev",
 		.run = plan->run ? plan->run->id : NULL,
 		.epoch = plan->resumes && !plan->run->epoch ? "none" :
 			 plan->run			    ? plan->run->epoch :

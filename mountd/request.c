@@ -153,7 +153,7 @@ static enum proto_exit handle_mount(struct request *q)
 
 	if (json_unpack_ex(
 		    q->args, &error, JSON_STRICT,
-		    "{s:s, s?s, s?s, s?s, s?I, s?s, s?s, s?o, s?b, s?b, s?I, s?b, s?I, s?s, s?s, s?b, s?s, s?s, s?o, s?s, s?s, s?s, s?b, s?s}",
+		    "{s:s, s?s, s?s, s?s, s?I, s?s, s?s, s?o, s?b, s?b, s?I, s?b, s?I, s?s, s?s, s?b, s?s, s?s, s?o, s?s, s?s, s?s, s?b, s?s, s?s}",
 		    "target", &mount.target, "plugin", &mount.plugin, "source", &mount.source,
 		    "spec", &mount.spec, "fsGroup", &gid, "policy", &mount.policy, "ownership",
 		    &mount.ownership, "excludes", &mount.excludes, "keepPrivate", &keep_private,
@@ -162,7 +162,7 @@ static enum proto_exit handle_mount(struct request *q)
 		    &persist, "volumeId", &mount.volume_id, "frontEnd", &front, "objects",
 		    &mount.objects, "objectsPath", &mount.objects_path, "pod", &mount.pod, "staged",
 		    &mount.staged, "handoffInNamespaces", &in_namespaces, "mountOptions",
-		    &mount.mount_options) < 0)
+		    &mount.mount_options, "transport", &mount.transport) < 0)
 		return usage(q, &error);
 	if (!take_front_end(q, front, &mount.front))
 		return q->answer.exit;

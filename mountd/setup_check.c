@@ -33,6 +33,9 @@ static enum proto_exit check_words(const struct mount_request *q, struct answer 
 	if (q->coherence && !is_one_of(q->coherence, "exclusive", "shared", NULL))
 		return answer_fail(answer, EXIT_FAILED, "unknown coherence %s",
 				   log_quote(q->coherence, quoted, 96));
+	if (q->transport && !is_one_of(q->transport, "dev", "io_uring", NULL))
+		return answer_fail(answer, EXIT_FAILED, "unknown transport %s",
+				   log_quote(q->transport, quoted, 96));
 	if (q->volume_id && !volume_id_is_valid(q->volume_id))
 		return answer_fail(answer, EXIT_FAILED,
 				   "volume id %s: must match [A-Za-z0-9][A-Za-z0-9._-]{0,127}",
@@ -109,6 +112,7 @@ static int fill_record(struct mounting *x)
 	vol->excludes = excludes_text(x);
 	vol->coherence =
 		dup_or(q->coherence, x->plugin->attributes.shared ? "shared" : "exclusive");
+	vol->transport = strdup(q->transport ? q->transport : "dev");
 	vol->keep_private = q->keep_private;
 	vol->read_only = q->read_only || x->spec->read_only || x->plugin->attributes.is_read_only;
 	vol->handoff = q->handoff;
@@ -120,7 +124,8 @@ static int fill_record(struct mounting *x)
 	vol->state = VOLUME_SETTING_UP;
 	vol->boot_id = strdup(x->m->boot_id);
 	if (!vol->id || !vol->plugin || !vol->source || !vol->target || !vol->target_resolved ||
-	    !vol->policy || !vol->ownership || !vol->excludes || !vol->coherence || !vol->boot_id)
+	    !vol->policy || !vol->ownership || !vol->excludes || !vol->coherence ||
+	    !vol->transport || !vol->boot_id)
 		return -ENOMEM;
 	return 0;
 }

@@ -155,13 +155,13 @@ static json_t *server_json(const struct overlay_status *status)
 {
 	if (!status)
 		return json_null();
-	return json_pack("{s:i, s:I, s:I, s:s, s:s, s:s, s:o, s:o}", "pid", (int)status->server_pid,
-			 "restarts", (json_int_t)status->restarts, "upgrades",
-			 (json_int_t)status->upgrades, "version", status->server_version,
-			 "keeperVersion", status->keeper_version, "dataPath",
-			 status->passthrough ? "passthrough" : "cached", "requests",
-			 requests_json(status), "noFailover",
-			 text_or_null(status->no_failover[0] ? status->no_failover : NULL));
+	return json_pack(
+		"{s:i, s:I, s:I, s:s, s:s, s:s, s:s, s:o, s:o}", "pid", (int)status->server_pid,
+		"restarts", (json_int_t)status->restarts, "upgrades", (json_int_t)status->upgrades,
+		"version", status->server_version, "keeperVersion", status->keeper_version,
+		"dataPath", status->passthrough ? "passthrough" : "cached", "transport",
+		status->over_ring ? "io_uring" : "dev", "requests", requests_json(status),
+		"noFailover", text_or_null(status->no_failover[0] ? status->no_failover : NULL));
 }
 
 static void add_failures(struct manager *m, json_t *object, const char *id)

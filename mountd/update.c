@@ -74,6 +74,7 @@ static const struct {
 	{ "settleMs", NULL },
 	{ "conflict", NULL },
 	{ "coherence", NULL },
+	{ "transport", NULL },
 	{ "persist", NULL },
 	{ "volumeId", NULL },
 	{ "objects", NULL },

@@ -112,6 +112,9 @@ static const char *const migrations[] = {
 
 	/* 4 */
 	"ALTER TABLE volume ADD COLUMN mount_options TEXT;",
+
+	/* 5 */
+	"ALTER TABLE volume ADD COLUMN transport TEXT CHECK (transport IN ('dev', 'io_uring'));",
 };
 
 _Static_assert(ARRAY_SIZE(migrations) == STORE_SCHEMA_VERSION, "a migration for every version");

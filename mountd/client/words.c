@@ -145,6 +145,7 @@ static const struct {
 	{ "settle", "settleMs", set_settle },
 	{ "conflict", "conflict", words_set_text },
 	{ "coherence", "coherence", words_set_text },
+	{ "transport", "transport", words_set_text },
 	{ "persist", "persist", set_flag },
 	{ "volume-id", "volumeId", words_set_text },
 	{ "plugin", "plugin", words_set_text },

@@ -37,6 +37,7 @@ enum {
 	OPT_SETTLE,
 	OPT_CONFLICT,
 	OPT_COHERENCE,
+	OPT_TRANSPORT,
 	OPT_PERSIST,
 	OPT_VOLUME_ID,
 };
@@ -60,6 +61,7 @@ static const struct option longs[] = {
 	{ "settle", required_argument, NULL, OPT_SETTLE },
 	{ "conflict", required_argument, NULL, OPT_CONFLICT },
 	{ "coherence", required_argument, NULL, OPT_COHERENCE },
+	{ "transport", required_argument, NULL, OPT_TRANSPORT },
 	{ "persist", no_argument, NULL, OPT_PERSIST },
 	{ "volume-id", required_argument, NULL, OPT_VOLUME_ID },
 	{ 0 },

@@ -112,9 +112,10 @@ static void show_server(const json_t *server)
 {
 	const char *no_failover = json_string_value(json_object_get(server, "noFailover"));
 
-	printf("  server      pid %lld, version %s, %lld restarts, data %s\n",
+	printf("  server      pid %lld, version %s, %lld restarts, data %s%s\n",
 	       number_of(server, "pid"), text_of(server, "version"), number_of(server, "restarts"),
-	       text_of(server, "dataPath"));
+	       text_of(server, "dataPath"),
+	       strcmp(text_of(server, "transport"), "io_uring") == 0 ? ", over io_uring" : "");
 	if (no_failover)
 		printf("              its death ends the mount: %s\n", no_failover);
 }

@@ -69,6 +69,7 @@ int main(int argc, char **argv)
 	running->mount_id = UINT64_MAX;
 	running->converge_rate = 100;
 	running->mount_options = strdup("nosuid,noatime");
+	running->transport = strdup("io_uring");
 	running->persist = running->handoff = true;
 	require(store_volume_insert(s, running), "insert");
 	running->state = VOLUME_CONVERGING;

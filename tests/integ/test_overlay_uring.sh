@@ -11,17 +11,11 @@
 need_root
 need_fuse
 need_tools mkfs.ext4 setfacl setfattr unshare
-parameter=/sys/module/fuse/parameters/enable_uring
-[ -e "$parameter" ] || skip "this kernel has no FUSE over io_uring: $parameter"
+# shellcheck source=tests/integ/lib_uring.sh
+. "$(dirname "$0")/lib_uring.sh"
 own_mounts "$0" "$@"
-exec 9</dev/fuse
-flock 9 # the parameter is the machine's
-was=$(cat "$parameter")
-[ "$was" = Y ] || printf 'Y\n' 2>/dev/null >"$parameter" || skip "$parameter cannot be set"
-[ "$(cat "$parameter")" = Y ] || skip "$parameter stays off"
-clean_more() {
-	printf '%s\n' "$was" >"$parameter"
-}
+need_io_uring
+clean_more() { leave_io_uring; }
 start_test
 
 gid=4242
@@ -50,13 +44,13 @@ mounts() {
 
 # ---- refused ----
 
-printf 'N\n' >"$parameter"
+io_uring_is off
 check_fails 'refused where the kernel does not do it' overlay main "$lower" "$target" "gid=$gid" transport=io_uring
 "$fsgroupfs" -o "gid=$gid,transport=io_uring" "$lower" "$target" >"$scratch/out" 2>&1 || true
-check 'by the name of the parameter' grep -qF "$parameter is not Y" "$scratch/out"
+check 'by the name of the parameter' grep -qF "$uring_parameter is not Y" "$scratch/out"
 check_same 'with one line' 1 "$(wc -l <"$scratch/out")"
 check 'and nothing is mounted' no_mount_stays "$target"
-printf 'Y\n' >"$parameter"
+io_uring_is on
 
 # ---- what it says ----
 

@@ -123,6 +123,10 @@ static void check_contents(struct store *s, int version)
 		assert_string_equal(running->mount_options, "nosuid,noatime");
 	else
 		assert_null(running->mount_options);
+	if (version >= 5)
+		assert_string_equal(running->transport, "io_uring");
+	else
+		assert_null(running->transport);
 	assert_int_equal(store_marker_get(s, "running", &marker), 0);
 	assert_string_equal(marker, "handle 1 aabb");
 	assert_int_equal(store_run_find(s, "aabb:1.cc", "gid=4242", &run), 0);

@@ -41,6 +41,15 @@
  *   append-only after it was opened, and a hole behind the end, which is none: set-ID bits and capabilities
  *   go before it is asked; so they do before a copy_file_range from a file that is open for direct I/O
  *
+ * Left out in a user namespace, where file data goes through the overlay's page cache:
+ *
+ *   that direct I/O must be aligned: the caller's memory is in no request
+ *   stores to a shared mapping of a file with set-ID bits or capabilities: they come as writes, and a write of
+ *   who is not the machine's root takes both, whatever his capabilities; and on tmpfs, where a write
+ *   changes the times and a store does not
+ *   access times of regular files: what is in the cache is read without a request
+ *   opening devices: the kernel refuses it on every FUSE mount there (the trees are mounted nodev)
+ *
  * Deliberate deviations (README): file capabilities survive (eager.c puts them back); while files are
  * being converged (a file that is moved: at once), a ctime that changed on the overlay's side alone is
  * the converger's.
@@ -52,6 +61,7 @@
 #define DIFFERENCE_APART "mtime = ctime"
 
 struct difference {
+	bool is_cached; /* data goes through the overlay's page cache, in a user namespace */
 	bool is_found;
 	unsigned at;   /* index of the step */
 	char kind[80]; /* the operation and what differs */

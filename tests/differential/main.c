@@ -6,7 +6,7 @@
  *
  *     differential [--fs ext4|xfs|btrfs|tmpfs] [--mode paused|converging] [--coherence shared|exclusive]
  *                  [--atime strictatime|noatime|relatime] [--durable yes|no] [--seed N] [--steps N]
- *                  [--trial N] [--seconds N] [--shrink N] [--keep-going]
+ *                  [--trial N] [--seconds N] [--shrink N] [--keep-going] [--kill MILLISECONDS] [--userns mapped|own]
  *
  * Steps are run in trials of some hundred, each with a tree of its own and its seed: the first has the
  * seed given. A difference is shrunk for at most N seconds and printed as a script. Exit status 0, 1 at
@@ -17,6 +17,7 @@
  */
 
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <sched.h>
 #include <signal.h>
@@ -25,6 +26,7 @@
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -32,6 +34,7 @@
 
 #include "fs/base/cleanup.h"
 #include "fs/base/parse.h"
+#include "tests/differential/outside.h"
 #include "tests/differential/trial.h"
 
 enum { EXIT_USAGE = 2, KINDS_MAX = 64 };
@@ -46,7 +49,7 @@ static int usage(void)
 {
 	fprintf(stderr,
 		"usage: differential [--fs TYPE] [--mode paused|converging] "
-		"[--coherence shared|exclusive] [--atime OPTION] [--durable yes|no] [--kill MILLISECONDS]\n"
+		"[--coherence shared|exclusive] [--atime OPTION] [--durable yes|no] [--kill MILLISECONDS] [--userns mapped|own]\n"
 		"    [--seed N] [--steps N] [--trial N] [--seconds N] [--shrink SECONDS] [--keep-going]\n");
 	return EXIT_USAGE;
 }
@@ -60,6 +63,7 @@ static int parse_settings(int argc, char **argv, struct settings *ret)
 		{ "atime", required_argument, NULL, 'a' },
 		{ "durable", required_argument, NULL, 'd' },
 		{ "kill", required_argument, NULL, 'r' },
+		{ "userns", required_argument, NULL, 'u' },
 		{ "seed", required_argument, NULL, 's' },
 		{ "steps", required_argument, NULL, 'n' },
 		{ "trial", required_argument, NULL, 't' },
@@ -91,6 +95,9 @@ static int parse_settings(int argc, char **argv, struct settings *ret)
 		case 'r':
 			r = parse_u32(optarg, &v->kill_ms);
 			break;
+		case 'u':
+			v->userns = strcmp(optarg, "own") == 0 ? USERNS_OWN : USERNS_MAPPED;
+			break;
 		case 's':
 			r = parse_u64(optarg, &ret->seed);
 			break;
@@ -113,6 +120,10 @@ static int parse_settings(int argc, char **argv, struct settings *ret)
 			r = -EINVAL;
 		}
 	}
+	/* No server can follow one that has died in a user namespace (README). */
+	if ((v->userns && v->kill_ms > 0) ||
+	    (v->userns == USERNS_OWN && strcmp(v->type, "tmpfs") != 0))
+		return -EINVAL;
 	return r == 0 && optind == argc && ret->trial > 0 ? 0 : -EINVAL;
 }
 
@@ -169,6 +180,7 @@ static int run_trial(struct trial *t, struct difference *d)
 
 static int run_trials(const struct settings *s)
 {
+	static const char *const userns_names[] = { "", " userns", " own userns" };
 	AUTO_FREE struct step *steps = calloc(s->trial, sizeof(*steps));
 	AUTO_FREE struct difference *d = malloc(sizeof(*d));
 	AUTO_FREE struct kinds *kinds = calloc(1, sizeof(*kinds));
@@ -201,10 +213,11 @@ static int run_trials(const struct settings *s)
 		if (!s->keeps_going)
 			break;
 	}
-	printf("%s %s %s: %llu steps, seeds %llu to %llu, %u differences\n", s->volume.type,
+	printf("%s %s %s%s: %llu steps, seeds %llu to %llu, %u differences\n", s->volume.type,
 	       s->volume.converges ? "converging" : "paused",
-	       s->volume.is_exclusive ? "exclusive" : "shared", (unsigned long long)done,
-	       (unsigned long long)s->seed, (unsigned long long)seed - (seed > s->seed), different);
+	       s->volume.is_exclusive ? "exclusive" : "shared", userns_names[s->volume.userns],
+	       (unsigned long long)done, (unsigned long long)s->seed,
+	       (unsigned long long)seed - (seed > s->seed), different);
 	if (s->volume.kill_ms > 0)
 		printf("  %u servers were killed, %u were followed by others\n", kills, upgrades);
 	for (unsigned i = 0; i < kinds->count && s->keeps_going; i++)
@@ -212,20 +225,71 @@ static int run_trials(const struct settings *s)
 	return different ? EXIT_FAILURE : EXIT_SUCCESS;
 }
 
-/* The first process of its namespace: when it ends, all others are ended, and all mounts go. */
-static int work(const struct settings *s)
+static int work_inside(void *context, int ask_fd)
 {
+	struct settings *s = context;
+
+	s->volume.outside_fd = ask_fd;
+	return run_trials(s);
+}
+
+static int work_outside(void *context, int userns_fd, uint64_t seed)
+{
+	const struct settings *s = context;
+
+	return volume_make(&s->volume, seed, userns_fd);
+}
+
+static int work_in_userns(struct settings *s)
+{
+	const struct outside_work both = { work_inside, work_outside, s };
+	int r = outside_run(&both);
+
+	if (r < 0)
+		fprintf(stderr, "differential: a user namespace: %s\n", strerror(-r));
+	return r < 0 ? EXIT_USAGE : r;
+}
+
+/* The program where everybody can reach it, whatever the directories above the repository allow. */
+static int copy_program(struct volume_config *c, char *program, size_t size)
+{
+	AUTO_FD int from = open(c->program, O_RDONLY | O_CLOEXEC);
+	AUTO_FD int to = -1;
+	struct stat st;
+
+	snprintf(program, size, "%.128s/fsgroupfs", c->scratch);
+	to = open(program, O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0755);
+	if (from < 0 || to < 0 || fstat(from, &st) < 0)
+		return -errno;
+	while (st.st_size > 0) {
+		ssize_t n = sendfile(to, from, NULL, (size_t)st.st_size);
+
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		st.st_size -= n;
+	}
+	c->program = program;
+	return 0;
+}
+
+/* The first process of its namespace: when it ends, all others are ended, and all mounts go. */
+static int work(struct settings *s)
+{
+	char program[256];
+
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	umask(0);
 	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
 	    mount("proc", "/proc", "proc", 0, NULL) < 0 ||
-	    mount("tmpfs", s->volume.scratch, "tmpfs", 0, "mode=755") < 0) {
+	    mount("tmpfs", s->volume.scratch, "tmpfs", 0, volume_tmpfs_data(s->volume.userns)) <
+		    0 ||
+	    copy_program(&s->volume, program, sizeof(program)) < 0) {
 		fprintf(stderr, "differential: mounts of its own: %m\n");
 		return EXIT_USAGE;
 	}
 	setenv("XDG_RUNTIME_DIR", s->volume.scratch, 1);
-	return run_trials(s);
+	return s->volume.userns ? work_in_userns(s) : run_trials(s);
 }
 
 static volatile sig_atomic_t child_pid;

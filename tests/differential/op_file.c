@@ -40,6 +40,8 @@ static void generate_open(struct generator *g, struct step *s)
 	s->flags = random_pick(&g->random, ((int[]){ O_RDONLY, O_WRONLY, O_RDWR, O_RDWR, 3 }));
 	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
 		s->flags |= random_percent(&g->random, flags[i].percent) ? flags[i].flag : 0;
+	if (g->is_cached)
+		s->flags &= ~O_DIRECT;
 	s->mode = random_pick(&g->random, create_modes);
 	s->slot = (uint8_t)random_below(&g->random, SLOTS);
 	if (s->flags & O_CREAT && random_percent(&g->random, 50))
@@ -392,6 +394,9 @@ static void generate_mmap(struct generator *g, struct step *s)
 						  PROT_READ | PROT_WRITE, PROT_READ | PROT_EXEC }));
 	s->offset = random_below(&g->random, 9000);
 	s->a = random_below(&g->random, 256);
+	s->flags2 = g->is_cached;
+	if (g->is_cached && !g->has_mapped_times && s->mode & PROT_WRITE)
+		s->flags = MAP_PRIVATE;
 }
 
 static int64_t run_mmap(struct hands *h, const struct step *s, struct result *r)
@@ -400,9 +405,13 @@ static int64_t run_mmap(struct hands *h, const struct step *s, struct result *r)
 	volatile unsigned char *at;
 	struct sigaction old, action = { .sa_handler = on_bus_error };
 	unsigned char *memory;
+	off_t size = 0;
 	int flags = 0;
 
 	if (ioctl(slot_fd(h, s->slot), FS_IOC_GETFLAGS, &flags) == 0 && flags & FS_APPEND_FL)
+		return 0;
+	/* A store comes as a write, which takes privileges: compare.h. */
+	if (s->flags2 && has_privileges(slot_fd(h, s->slot), &size))
 		return 0;
 	memory = mmap(NULL, len, (int)s->mode, s->flags, slot_fd(h, s->slot), 0);
 	if (memory == MAP_FAILED)
@@ -479,7 +488,7 @@ const struct op op_file_rows[] = {
 	{ "fallocate", "sfol", 14, generate_fallocate, run_fallocate },
 	{ "copy_file_range", "stolb", 12, generate_copy_range, run_copy_range },
 	{ "fsync", "sf", 6, generate_fsync, run_fsync },
-	{ "mmap", "sfmoa", 20, generate_mmap, run_mmap },
+	{ "mmap", "sfGmoa", 20, generate_mmap, run_mmap },
 	{ "lock", "sfGol", 12, generate_lock, run_lock },
 	{ "flock", "sf", 6, generate_flock, run_flock },
 };

@@ -71,7 +71,9 @@ struct generator {
 	char chattr_path[TREE_PATH_MAX]; /* carries a flag that is soon to be taken off; "": none */
 	unsigned chattr_steps;
 	bool converges;
-	bool has_zero_range; /* the file system has FALLOC_FL_ZERO_RANGE */
+	bool has_zero_range;   /* the file system has FALLOC_FL_ZERO_RANGE */
+	bool has_mapped_times; /* a store to a mapping changes the times: not on tmpfs */
+	bool is_cached; /* data goes through the overlay's page cache, in a user namespace (compare.h) */
 };
 
 /* step_print: as a line of a script. */

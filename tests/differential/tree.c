@@ -75,8 +75,9 @@ static int decorate(struct maker *m, const char *path, mode_t type)
 		if (r == 0 && random_percent(random, 20) &&
 		    setxattr(path, "user.one", "1", 1, 0) < 0)
 			r = -errno;
+		/* EPERM: in a user namespace. */
 		if (r == 0 && random_percent(random, 15) &&
-		    setxattr(path, "trusted.two", "second", 6, 0) < 0)
+		    setxattr(path, "trusted.two", "second", 6, 0) < 0 && errno != EPERM)
 			r = -errno;
 		if (r == 0 && S_ISREG(type) && random_percent(random, 12))
 			r = set_capability(path);
@@ -123,6 +124,15 @@ static int make_link(struct maker *m, const char *path)
 	return symlink(target, path) < 0 ? -errno : 0;
 }
 
+/* In a user namespace there are no devices but whiteouts. */
+static int make_special(const char *path, mode_t type)
+{
+	if (mknod(path, type | 0600, S_ISCHR(type) ? makedev(1, 3) : 0) == 0 ||
+	    (errno == EPERM && S_ISCHR(type) && mknod(path, type | 0600, 0) == 0))
+		return 0;
+	return -errno;
+}
+
 /* One entry that is not a directory, of a random type, with a random name. */
 static int make_entry(struct maker *m, unsigned number)
 {
@@ -144,7 +154,7 @@ static int make_entry(struct maker *m, unsigned number)
 	else if (S_ISLNK(type))
 		r = make_link(m, path);
 	else
-		r = mknod(path, type | 0600, S_ISCHR(type) ? makedev(1, 3) : 0) < 0 ? -errno : 0;
+		r = make_special(path, type);
 	if (r == 0)
 		r = decorate(m, path, type);
 	if (r == 0 && S_ISREG(type))

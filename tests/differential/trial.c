@@ -314,6 +314,7 @@ int trial_run(struct trial *t, bool makes_up, struct difference *ret_difference)
 	if (!sc)
 		return -ENOMEM;
 	memset(ret_difference, 0, sizeof(*ret_difference));
+	ret_difference->is_cached = t->volume.userns != USERNS_NONE;
 	r = volume_open(&t->volume, t->seed, &sc->volume);
 	if (r < 0)
 		return r;
@@ -323,7 +324,9 @@ int trial_run(struct trial *t, bool makes_up, struct difference *ret_difference)
 	sc->roots[SIDE_OVERLAY] = sc->volume.overlay_fd;
 	sc->generator.random.state = t->seed;
 	sc->generator.converges = t->volume.converges;
-	sc->generator.has_zero_range = strcmp(t->volume.type, "tmpfs") != 0;
+	sc->generator.is_cached = t->volume.userns != USERNS_NONE;
+	sc->generator.has_zero_range = sc->generator.has_mapped_times =
+		strcmp(t->volume.type, "tmpfs") != 0;
 	for (unsigned i = 0; i < WORKERS; i++)
 		sc->workers[i].fd = -1;
 	r = run_scene(sc, makes_up);

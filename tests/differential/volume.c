@@ -20,6 +20,7 @@
 #include "fs/base/cleanup.h"
 #include "fs/base/keyval.h"
 #include "tests/differential/eager.h"
+#include "tests/differential/outside.h"
 #include "tests/differential/tree.h"
 
 enum { PATH_BYTES = 256, CONVERGE_MS = 60000, FAILED_MS = 3000, RETRY_MS = 500, ANSWER_MS = 20000 };
@@ -31,6 +32,12 @@ static const char EAGER[] = "eager/v", LOWER[] = "lower/v", TARGET[] = "overlay/
 static void path_in(const struct volume_config *c, const char *name, char ret[PATH_BYTES])
 {
 	snprintf(ret, PATH_BYTES, "%s/%s", c->scratch, name);
+}
+
+const char *volume_tmpfs_data(bool is_for_inside)
+{
+	_Static_assert(OUTSIDE_FIRST_ID == 300000, "as below");
+	return is_for_inside ? "mode=755,uid=300000,gid=300000" : "mode=755";
 }
 
 static int run(char *const argv[])
@@ -124,6 +131,14 @@ static unsigned long atime_flag(const char *atime)
 						MS_STRICTATIME;
 }
 
+/*
+ * No file system that belongs to a user namespace opens devices, and FUSE's do: so that both sides refuse it.
+ */
+static unsigned long mount_flags(const struct volume_config *c)
+{
+	return atime_flag(c->atime) | (c->userns ? MS_NODEV : 0);
+}
+
 static int mount_at(const struct volume_config *c, int type, const char *image, const char *at)
 {
 	char device[64] = "tmpfs";
@@ -134,7 +149,7 @@ static int mount_at(const struct volume_config *c, int type, const char *image, 
 		return r;
 	if (mkdir(at, 0755) < 0 && errno != EEXIST)
 		return -errno;
-	if (mount(device, at, types[type].type, atime_flag(c->atime), types[type].data) < 0)
+	if (mount(device, at, types[type].type, mount_flags(c), types[type].data) < 0)
 		return -errno;
 	return 0;
 }
@@ -156,7 +171,7 @@ static int make_tree(const char *at, uint64_t seed)
 }
 
 /* The directories that the trees lie in, new for each trial. */
-static int make_parents(const struct volume_config *c)
+static int make_parents(const struct volume_config *c, bool is_for_inside)
 {
 	static const char *const names[] = { "eager", "lower", "overlay" };
 
@@ -165,14 +180,14 @@ static int make_parents(const struct volume_config *c)
 
 		path_in(c, names[i], path);
 		if ((mkdir(path, 0755) < 0 && errno != EEXIST) ||
-		    mount("tmpfs", path, "tmpfs", 0, "mode=755") < 0)
+		    mount("tmpfs", path, "tmpfs", 0, volume_tmpfs_data(is_for_inside)) < 0)
 			return -errno;
 	}
 	return 0;
 }
 
 /* The two trees. */
-static int make_trees(const struct volume_config *c, uint64_t seed)
+static int make_trees(const struct volume_config *c, uint64_t seed, bool is_for_inside)
 {
 	int type = type_index(c->type), r;
 	char a[PATH_BYTES], b[PATH_BYTES], image_a[PATH_BYTES], image_b[PATH_BYTES];
@@ -183,7 +198,7 @@ static int make_trees(const struct volume_config *c, uint64_t seed)
 	path_in(c, LOWER, b);
 	path_in(c, "a.img", image_a);
 	path_in(c, "b.img", image_b);
-	r = make_parents(c);
+	r = make_parents(c, is_for_inside);
 	if (r == 0 && types[type].bytes)
 		r = make_image(type, image_a);
 	if (r == 0)
@@ -219,13 +234,31 @@ static int connect_keeper(const struct sockaddr_un *address, int *ret_fd)
 	return 0;
 }
 
+/* Marks are refused in a user namespace: an empty journal, which the overlay inherits; else -1. */
+static int open_journal(const struct volume_config *c, int *ret_fd)
+{
+	char path[PATH_BYTES];
+
+	*ret_fd = -1;
+	if (!c->userns || !c->is_durable)
+		return 0;
+	path_in(c, "journal", path);
+	*ret_fd = open(path, O_RDWR | O_APPEND | O_CREAT | O_TRUNC, 0600);
+	return *ret_fd < 0 ? -errno : 0;
+}
+
 static int start_overlay(struct volume *v, uint64_t seed)
 {
 	const struct volume_config *c = v->config;
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	char options[256], run_option[64] = "", lower[PATH_BYTES], target[PATH_BYTES];
+	char options[256], run_option[64] = "", journal_option[32] = "", lower[PATH_BYTES],
+			   target[PATH_BYTES];
 	AUTO_FD int listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
-	int r, killer_fd = -1;
+	AUTO_FD int journal = -1;
+	int r = open_journal(c, &journal), killer_fd = -1;
+
+	if (r < 0)
+		return r;
 
 	path_in(c, LOWER, lower);
 	path_in(c, TARGET, target);
@@ -238,9 +271,11 @@ static int start_overlay(struct volume *v, uint64_t seed)
 		return -errno;
 	if (c->is_durable)
 		snprintf(run_option, sizeof(run_option), ",run=%032llx", (unsigned long long)seed);
+	if (journal >= 0)
+		snprintf(journal_option, sizeof(journal_option), ",journal_fd=%d", journal);
 	snprintf(options, sizeof(options),
-		 "gid=%d,handoff=no,paused,max_deaths=0,coherence=%s,control_fd=%d%s", VOLUME_GID,
-		 c->is_exclusive ? "exclusive" : "shared", listener, run_option);
+		 "gid=%d,handoff=no,paused,max_deaths=0,coherence=%s,control_fd=%d%s%s", VOLUME_GID,
+		 c->is_exclusive ? "exclusive" : "shared", listener, run_option, journal_option);
 	r = run((char *[]){ (char *)c->program, (char[]){ "-o" }, options, lower, target, NULL });
 	if (r == 0)
 		r = connect_keeper(&address, &v->control_fd);
@@ -270,9 +305,37 @@ static int change_eagerly(const struct volume_config *c)
 	if (mount(NULL, eager, NULL, MS_REMOUNT | MS_BIND | MS_NOATIME, NULL) < 0)
 		return -errno;
 	r = eager_change(eager, VOLUME_GID);
-	if (r == 0 &&
-	    mount(NULL, eager, NULL, MS_REMOUNT | MS_BIND | atime_flag(c->atime), NULL) < 0)
+	if (r == 0 && mount(NULL, eager, NULL, MS_REMOUNT | MS_BIND | mount_flags(c), NULL) < 0)
 		r = -errno;
+	return r;
+}
+
+/* What is mounted there is mounted again with the ids of a user namespace. */
+static int map_ids(const struct volume_config *c, const char *name, int userns_fd)
+{
+	struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)userns_fd };
+	char path[PATH_BYTES];
+	AUTO_FD int fd = -1;
+
+	path_in(c, name, path);
+	fd = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+	if (fd < 0 || mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ||
+	    umount2(path, MNT_DETACH) < 0 ||
+	    move_mount(fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
+		return -errno;
+	return 0;
+}
+
+int volume_make(const struct volume_config *config, uint64_t seed, int userns_fd)
+{
+	int r = make_trees(config, seed, userns_fd >= 0);
+
+	if (r == 0)
+		r = change_eagerly(config);
+	if (r == 0 && userns_fd >= 0)
+		r = map_ids(config, EAGER, userns_fd);
+	if (r == 0 && userns_fd >= 0)
+		r = map_ids(config, LOWER, userns_fd);
 	return r;
 }
 
@@ -286,11 +349,10 @@ int volume_open(const struct volume_config *config, uint64_t seed, struct volume
 		.control_fd = -1,
 		.killer.control_fd = -1,
 	};
-	int r = make_trees(config, seed);
+	int r = config->userns == USERNS_MAPPED ? outside_ask(config->outside_fd, seed) :
+						  volume_make(config, seed, -1);
 
 	*ret = v;
-	if (r == 0)
-		r = change_eagerly(config);
 	if (r == 0)
 		r = start_overlay(ret, seed);
 	if (r == 0)

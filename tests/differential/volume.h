@@ -18,6 +18,12 @@
 
 enum { VOLUME_GID = 4242 };
 
+enum volume_userns {
+	USERNS_NONE,
+	USERNS_MAPPED, /* the two trees are made outside of it, and mounted with its ids */
+	USERNS_OWN,    /* tmpfs: they are its own */
+};
+
 struct volume_config {
 	const char *type;    /* ext4, xfs, btrfs, tmpfs */
 	const char *program; /* fsgroupfs */
@@ -27,7 +33,9 @@ struct volume_config {
 	bool is_exclusive;
 	unsigned
 		kill_ms; /* the server is killed after at most as long, again and again; 0: it is not */
-	bool is_durable; /* the run has an id: files that users change are marked */
+	bool is_durable;	   /* the run has an id: files that users change are marked */
+	enum volume_userns userns; /* overlay, workers and caller are in one */
+	int outside_fd;		   /* USERNS_MAPPED: to ask for the trees (outside.h) */
 };
 
 struct volume {
@@ -37,6 +45,15 @@ struct volume {
 	int control_fd;
 	struct killer killer;
 };
+
+/* volume_tmpfs_data: options of a tmpfs whose root belongs to those in the user namespace, if it is mounted outside. */
+const char *volume_tmpfs_data(bool is_for_inside);
+
+/*
+ * volume_make: the part of volume_open() that is done outside: the two trees, A changed. @userns_fd: whose they are to
+ * be, or -1.
+ */
+int volume_make(const struct volume_config *config, uint64_t seed, int userns_fd);
 
 /* volume_open: on failure what was done is undone. @ret->lower_fd shows the tree as it was made. */
 int volume_open(const struct volume_config *config, uint64_t seed, struct volume *ret);

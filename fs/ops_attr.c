@@ -9,6 +9,7 @@
 
 #include "fs/backing.h"
 #include "fs/base/cleanup.h"
+#include "fs/base/parse.h"
 #include "fs/ops.h"
 
 static void reply_attr(fuse_req_t req, struct overlay *ov, const struct node_info *node, int fd,
@@ -95,6 +96,18 @@ static int set_nothing(struct overlay *ov, const struct node_info *node, int fd,
 	return 0;
 }
 
+/*
+ * To take S_ISUID away the kernel writes the mode (notify_change), as chmod(2) does, and whoever writes a mode
+ * with S_ISGID must be in the group that the file has then (setattr_prepare). Without S_ISUID nothing is written.
+ */
+static bool loses_to_group(const struct stat *shown, gid_t gid, const struct caller *caller)
+{
+	const mode_t both = S_ISUID | S_ISGID;
+
+	return gid != GID_UNSET && !S_ISDIR(shown->st_mode) && (shown->st_mode & both) == both &&
+	       !caller_is_in_group(caller, gid) && !caller_has_capability(caller, CAP_FSETID);
+}
+
 /* chown(2) as the caller would have done it; the kernel has checked that he may. */
 static int set_owner(int fd, const struct stat *shown, const struct stat *attr, int to_set,
 		     const struct caller *caller)
@@ -102,7 +115,6 @@ static int set_owner(int fd, const struct stat *shown, const struct stat *attr, 
 	char path[TREE_FD_PATH_MAX];
 	uid_t uid = to_set & FUSE_SET_ATTR_UID ? attr->st_uid : (uid_t)-1;
 	gid_t gid = to_set & FUSE_SET_ATTR_GID ? attr->st_gid : (gid_t)-1;
-	mode_t lost = ops_lost_set_ids(shown, caller);
 	struct stat now;
 	int r;
 
@@ -112,7 +124,7 @@ static int set_owner(int fd, const struct stat *shown, const struct stat *attr, 
 	 * The lower file system took the set-ID bits with our capabilities, which keep S_ISGID without
 	 * group-execute; the kernel takes that too from a caller outside the group without CAP_FSETID.
 	 */
-	if (!(lost & S_ISGID))
+	if (!(ops_lost_set_ids(shown, caller) & S_ISGID) && !loses_to_group(shown, gid, caller))
 		return 0;
 	r = tree_stat(fd, &now);
 	if (r < 0 || !(now.st_mode & S_ISGID))

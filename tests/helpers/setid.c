@@ -6,7 +6,8 @@
  *     setid OPERATION PATH      exit status 0, or 1 with the error's number on standard output
  *
  * Operations: write, append, pwrite, mmap, truncate, ftruncate, open-trunc, creat, fallocate, punch,
- * copy-range, chown-none (-1, -1), lchown-none, fchown-none, chown-group (-1, own group), chmod-same, touch.
+ * copy-range, chown-none (-1, -1), lchown-none, fchown-none, chown-group (-1, own group),
+ * chown-away (-1, some other group), chmod-same, touch.
  */
 
 #include <errno.h>
@@ -155,6 +156,11 @@ static int chown_to_own_group(const char *path)
 	return chown(path, (uid_t)-1, getegid());
 }
 
+static int chown_away(const char *path)
+{
+	return chown(path, (uid_t)-1, 5555);
+}
+
 static int chmod_to_the_same(const char *path)
 {
 	struct stat st;
@@ -186,6 +192,7 @@ static const struct {
 	{ "lchown-none", lchown_nothing },
 	{ "fchown-none", fchown_nothing },
 	{ "chown-group", chown_to_own_group },
+	{ "chown-away", chown_away },
 	{ "chmod-same", chmod_to_the_same },
 	{ "touch", touch },
 };

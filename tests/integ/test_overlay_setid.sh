@@ -16,11 +16,11 @@ start_test
 gid=4242
 modes=(4777 2777 6777 6766 2666 6755 2755 7777 0777)
 operations=(write append pwrite mmap truncate ftruncate open-trunc creat fallocate punch copy-range
-	chown-none lchown-none fchown-none chown-group chmod-same touch)
+	chown-none lchown-none fchown-none chown-group chown-away chmod-same touch)
 
 # uid, gid and further groups of who tries: root, the owner outside the group, the owner inside it, a
-# stranger inside it, a stranger outside it.
-users=('0 0 -' '1000 1000 -' "1000 1000 $gid" "1001 1001 $gid" '1002 1002 -')
+# stranger inside it, a stranger outside it, and root inside it without a capability.
+users=('0 0 -' '1000 1000 -' "1000 1000 $gid" "1001 1001 $gid" '1002 1002 -' "0 $gid - fsetid")
 
 make_files() {
 	local dir=$1 mode operation user name
@@ -28,6 +28,8 @@ make_files() {
 	mkdir -p "$dir"
 	for user in "${!users[@]}"; do
 		for operation in "${operations[@]}"; do
+			# To whom only chown(2) makes a difference.
+			[[ ${users[$user]} != *fsetid || $operation == chown-* ]] || continue
 			for mode in "${modes[@]}"; do
 				name=$dir/$user-$operation-$mode
 				printf 'some content\n' >"$name"
@@ -35,7 +37,7 @@ make_files() {
 				chmod "$mode" "$name"
 			done
 		done
-		for operation in chown-none lchown-none fchown-none chown-group chmod-same touch; do
+		for operation in chown-none lchown-none fchown-none chown-group chown-away chmod-same touch; do
 			for mode in 2777 6777 7777; do
 				mkdir "$dir/$user-$operation-$mode.d"
 				chown 1000:1000 "$dir/$user-$operation-$mode.d"
@@ -47,16 +49,17 @@ make_files() {
 
 # Does to every file what its name says, and writes down what came of it.
 try_all() {
-	local dir=$1 name user operation uid own groups result
+	local dir=$1 name user operation uid own groups without result
 
 	for name in "$dir"/*; do
 		name=${name##*/}
 		user=${name%%-*}
 		operation=${name#*-}
 		operation=${operation%-*}
-		read -r uid own groups <<<"${users[$user]}"
+		read -r uid own groups without <<<"${users[$user]}"
 		[ "$groups" != - ] || groups=
-		result=$(as "$uid" "$own" "$groups" "$helpers/setid" "$operation" "$dir/$name" || true)
+		result=$(as "$uid" "$own" "$groups" ${without:+setpriv --bounding-set=-"$without"} \
+			"$helpers/setid" "$operation" "$dir/$name" || true)
 		printf '%s (uid %s, groups %s %s): %s %s\n' "$name" "$uid" "$own" "$groups" \
 			"$(stat -c '%a %g %s' "$dir/$name")" "$result"
 	done

@@ -111,6 +111,28 @@ static void settle_read_only(struct keeper *k)
 	}
 }
 
+/*
+ * What SELinux is to let people do there: the same as with the source, unless another label was asked for. All files get
+ * the one of the source's root: a FUSE mount has one label.
+ */
+static int choose_context(struct keeper *k, int lower_fd)
+{
+	const char *why_not = selinux_why_not(""), *asked = k->options.context;
+	char own[SELINUX_LABEL_MAX + 1] = "", reason[SELINUX_LABEL_MAX + 128];
+	int r = why_not ? 0 : selinux_label_of(lower_fd, own);
+
+	if (why_not && selinux_label_is_foreign(asked, "")) {
+		snprintf(reason, sizeof(reason), "context=%s: %s", asked, why_not);
+		return keeper_fail_reason(k, reason);
+	}
+	if (r < 0 && !*asked)
+		log_line(LOG_WARNING, "mount", "ignoring that the source has no label: %s",
+			 strerror(-r));
+	snprintf(k->context, sizeof(k->context), "%s", selinux_label_to_mount(asked, own));
+	k->context_is_foreign = selinux_label_is_foreign(asked, own);
+	return 0;
+}
+
 static int prepare_trees(struct keeper *k)
 {
 	AUTO_FD int lower_fd = -1;
@@ -125,6 +147,9 @@ static int prepare_trees(struct keeper *k)
 	r = mounting_attributes(lower_fd, &k->attributes);
 	if (r < 0)
 		return keeper_fail(k, "source", r);
+	r = choose_context(k, lower_fd);
+	if (r != 0)
+		return r;
 	k->attributes &= ~k->options.mount_attr_clear;
 	k->attributes |= k->options.mount_attr_set;
 	settle_read_only(k);
@@ -136,7 +161,8 @@ static int prepare_trees(struct keeper *k)
 	/* Without it the first server is the only one: kernels before 6.15 clone no detached mount. */
 	if (mounting_clone(k->server_tree_fd, k->attributes, &k->spare_tree_fd) < 0)
 		k->spare_tree_fd = -1;
-	if (k->options.ownership == OWNERSHIP_CONVERGE && k->options.handoff) {
+	if (k->options.ownership == OWNERSHIP_CONVERGE && k->options.handoff &&
+	    !k->context_is_foreign) {
 		r = mounting_clone(lower_fd, k->attributes, &k->native_tree_fd);
 		if (r < 0)
 			return keeper_fail(k, "clone of the source's mount", r);
@@ -193,6 +219,7 @@ static int prepare(struct keeper *k)
 
 static int start(struct keeper *k)
 {
+	char what[SELINUX_LABEL_MAX + 32];
 	int r = keeper_start_server(k, k->program_fd, &k->server);
 
 	if (r < 0)
@@ -202,10 +229,13 @@ static int start(struct keeper *k)
 	if (r != 0)
 		return r;
 	cleanup_fd(&k->server_tree_fd);
-	r = mounting_attach_overlay(k->device_fd, k->source, k->attributes, &k->target,
+	r = mounting_attach_overlay(k->device_fd, k->source, k->context, k->attributes, &k->target,
 				    &k->overlay);
-	if (r < 0)
-		return keeper_fail(k, "mount", r);
+	if (r < 0) {
+		snprintf(what, sizeof(what), "mount%s%s", *k->context ? " with context=" : "",
+			 k->context);
+		return keeper_fail(k, what, r);
+	}
 	k->is_mounted = true;
 	r = keeper_tell(k, CHANNEL_MOUNTED, NULL);
 	if (r < 0)
@@ -253,8 +283,10 @@ static struct handoff handoff_of(struct keeper *k)
 static void survey(struct keeper *k)
 {
 	const struct handoff handoff = handoff_of(k);
-	char reason[256] = "hand-off is off";
+	char reason[256];
 
+	snprintf(reason, sizeof(reason), "%s",
+		 k->context_is_foreign ? SELINUX_FOREIGN_REASON : "hand-off is off");
 	if (k->native_tree_fd >= 0 && handoff_survey(&handoff, reason) == 0) {
 		keeper_tell(k, CHANNEL_SURVEYED, NULL);
 		return;

@@ -17,6 +17,7 @@
 #include "fs/handoff.h"
 #include "fs/mounting.h"
 #include "fs/options.h"
+#include "fs/base/selinux.h"
 #include "fs/channel.h"
 #include "fs/pins.h"
 #include "fs/shared.h"
@@ -51,9 +52,11 @@ struct keeper {
 	int ready_fd;
 
 	struct mount_target target;
-	uint64_t attributes;	 /* of the overlay and of the native mount */
-	uint64_t expected_files; /* 0: unknown */
-	int server_tree_fd;	 /* detached mount of the lower tree, for the server */
+	uint64_t attributes;		     /* of the overlay and of the native mount */
+	char context[SELINUX_LABEL_MAX + 1]; /* of the overlay; "": none is given */
+	bool context_is_foreign;	     /* the native mount would have another */
+	uint64_t expected_files;	     /* 0: unknown */
+	int server_tree_fd;		     /* detached mount of the lower tree, for the server */
 	int spare_tree_fd;  /* what that of another server is made from; -1: there is no failover */
 	int native_tree_fd; /* another, to go beneath the overlay; -1: there is no hand-off */
 	struct shared shared;

@@ -37,6 +37,7 @@ static const char usage_text[] =
 	"  -o converge_rate=N      at most N files a second\n"
 	"  -o coherence=shared|exclusive   whether others change SOURCE directly\n"
 	"  -o transport=dev|io_uring   how requests come; io_uring is faster, and a dead server ends the mount\n"
+	"  -o context=LABEL        of SELinux, for all files (default: that of SOURCE); none: that of any FUSE mount\n"
 	"  -o paused               begin without converging\n"
 	"  -o watchdog=SECONDS     a server that hangs as long is replaced (default 10; 0: never)\n"
 	"  -o max_deaths=N         servers that may die in a minute, then none is started (default 5; 0: no limit)\n"

@@ -169,7 +169,8 @@ static int config_string(int fs_fd, const char *key, const char *value)
 }
 
 /* A detached mount of a new FUSE file system. */
-static int make_overlay(int device_fd, const char *source, uint64_t attributes, int *ret_mount_fd)
+static int make_overlay(int device_fd, const char *source, const char *context, uint64_t attributes,
+			int *ret_mount_fd)
 {
 	AUTO_FD int fs_fd = (int)syscall(SYS_fsopen, "fuse", FSOPEN_CLOEXEC);
 	char device[16], uid[16], gid[16];
@@ -180,7 +181,8 @@ static int make_overlay(int device_fd, const char *source, uint64_t attributes, 
 	snprintf(device, sizeof(device), "%d", device_fd);
 	snprintf(uid, sizeof(uid), "%u", getuid());
 	snprintf(gid, sizeof(gid), "%u", getgid());
-	if (config_string(fs_fd, "source", source) < 0 ||
+	if ((*context && config_string(fs_fd, "context", context) < 0) ||
+	    config_string(fs_fd, "source", source) < 0 ||
 	    config_string(fs_fd, "subtype", "fsgroupfs") < 0 ||
 	    config_string(fs_fd, "fd", device) < 0 ||
 	    config_string(fs_fd, "rootmode", "40000") < 0 ||
@@ -206,15 +208,16 @@ static int open_target(const struct mount_target *target, int *ret_fd)
 	return 0;
 }
 
-int mounting_attach_overlay(int device_fd, const char *source, uint64_t attributes,
-			    const struct mount_target *target, struct overlay_mount *ret_mount)
+int mounting_attach_overlay(int device_fd, const char *source, const char *context,
+			    uint64_t attributes, const struct mount_target *target,
+			    struct overlay_mount *ret_mount)
 {
 	AUTO_FD int mount_fd = -1;
 	AUTO_FD int target_fd = -1;
 	int r = open_target(target, &target_fd);
 
 	if (r == 0)
-		r = make_overlay(device_fd, source, attributes, &mount_fd);
+		r = make_overlay(device_fd, source, context, attributes, &mount_fd);
 	if (r == 0)
 		r = describe(mount_fd, ret_mount);
 	if (r == 0 && syscall(SYS_move_mount, mount_fd, "", target_fd, "",

@@ -54,10 +54,12 @@ struct overlay_mount {
 
 /*
  * mounting_attach_overlay: a new FUSE file system on @device_fd, mounted at @target.
- * @source: what mountinfo shows.
+ * @source:  what mountinfo shows.
+ * @context: the label of its files (fs/base/selinux.h), or "": that which the kernel gives them
  */
-int mounting_attach_overlay(int device_fd, const char *source, uint64_t attributes,
-			    const struct mount_target *target, struct overlay_mount *ret_mount);
+int mounting_attach_overlay(int device_fd, const char *source, const char *context,
+			    uint64_t attributes, const struct mount_target *target,
+			    struct overlay_mount *ret_mount);
 
 /* mounting_is_on_top: whether the mount with this unique id is what one sees at the target. */
 int mounting_is_on_top(const struct mount_target *target, uint64_t id);

@@ -9,6 +9,7 @@
 
 #include "fs/base/cleanup.h"
 #include "fs/base/parse.h"
+#include "fs/base/selinux.h"
 #include "fs/failover.h"
 #include "fs/ledger.h"
 
@@ -24,6 +25,7 @@ int options_init(struct overlay_options *ret_options)
 		.handoff = true,
 		.watchdog_ms = WATCHDOG_DEFAULT_S * 1000,
 		.max_deaths = FAILOVER_DEATHS,
+		.context = "",
 		.lower_fd = -1,
 		.parent_fd = -1,
 		.control_fd = -1,
@@ -145,6 +147,12 @@ static int set_volume(struct overlay_options *o, const char *value)
 	return volume_id_is_valid(value) ? 0 : -EINVAL;
 }
 
+static int set_context(struct overlay_options *o, const char *value)
+{
+	o->context = value;
+	return selinux_label_is_valid(value) ? 0 : -EINVAL;
+}
+
 static int set_descriptor(const char *value, int *ret_fd)
 {
 	uint32_t fd = 0;
@@ -227,6 +235,7 @@ static const struct {
 	{ "transport", set_transport },
 	{ "handoff", set_handoff },
 	{ "exclude", set_exclude },
+	{ "context", set_context },
 	{ "converge_rate", set_converge_rate },
 	{ "total", set_total },
 	{ "volume", set_volume },

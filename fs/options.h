@@ -45,6 +45,9 @@ struct overlay_options {
 	char run_id[RUN_ID_LEN + 1]; /* empty: the run ends with the mount and is never resumed */
 	const char *epoch; /* "seconds.nanoseconds" or "none" of a run that is resumed, or NULL */
 
+	/* Of SELinux, checked for its form only; "": that of the source. */
+	const char *context;
+
 	/* Mount attributes to set and to clear against those of the lower's mount: MOUNT_ATTR_*. */
 	uint64_t mount_attr_set, mount_attr_clear;
 

@@ -122,6 +122,15 @@ check_refused 'a /dev/fuse that is something else' "$target" -- unshare -m sh -c
 check_refused 'a user who may not mount' "$target" 'not permitted' -- \
 	setpriv --reuid 1000 --regid 1000 --clear-groups "$fsgroupfs" -o gid=1000 "$source" "$target"
 
+# Where SELinux is off no file system takes a label, and the kernel would say no more than EINVAL.
+label=system_u:object_r:container_file_t:s0:c1,c2
+if [ ! -e /sys/fs/selinux/enforce ]; then
+	check_refused 'a label of SELinux, which is off' "context=$label: SELinux is off" -- \
+		"$fsgroupfs" -o "gid=4242,context=\"$label\"" "$source" "$target"
+fi
+check_refused 'a label that is none' context '"container_file_t"' -- \
+	"$fsgroupfs" -o gid=4242,context=container_file_t "$source" "$target"
+
 # Usage goes on for more lines: the first says what is wrong.
 usage() {
 	local status=0
@@ -136,7 +145,7 @@ check 'three arguments' usage -o gid=1 "$source" "$target" more
 check 'an unknown letter' usage -q -o gid=1 "$source" "$target"
 check 'an -o without a value' usage "$source" "$target" -o
 
-check 'after all that it mounts' overlay main "$source" "$target" gid=4242 handoff=no
+check 'after all that it mounts' overlay main "$source" "$target" gid=4242 handoff=no context=none
 check_same 'and works' content "$(cat "$target/file")"
 umount "$target"
 end_test

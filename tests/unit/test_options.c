@@ -203,6 +203,21 @@ static void options_parse_exclude_alone_is_taken_whole(void **state)
 	assert_false(excludes(p, "withXstar"));
 }
 
+static void options_parse_context_keeps_its_commas(void **state)
+{
+	struct parsed *p = *state;
+
+	assert_string_equal(p->o.context, "");
+	assert_int_equal(parse(p, "ro,context=\"u:r:t:s0:c1,c2\",paused"), 0);
+	assert_string_equal(p->o.context, "u:r:t:s0:c1,c2");
+	assert_true(p->o.paused);
+	assert_int_equal(parse(p, "context=none"), 0);
+	assert_string_equal(p->o.context, "none");
+	assert_int_equal(parse(p, "context="), -EINVAL);
+	assert_int_equal(parse(p, "context=container_file_t"), -EINVAL);
+	assert_non_null(strstr(p->error, "\"container_file_t\""));
+}
+
 static void options_parse_mount_flags_set_and_clear(void **state)
 {
 	struct parsed *p = *state;
@@ -235,6 +250,7 @@ int main(void)
 		TEST(options_parse_the_last_one_wins),
 		TEST(options_parse_quotes_and_backslashes_keep_commas),
 		TEST(options_parse_exclude_alone_is_taken_whole),
+		TEST(options_parse_context_keeps_its_commas),
 		TEST(options_parse_mount_flags_set_and_clear),
 	};
 

@@ -253,6 +253,12 @@ options() {
 remount_volume() {
 	mount -o "remount,bind,$1" "$volume"
 }
+make_special_files() {
+	mknod "$lower/null" c 1 3
+	cp "$(command -v id)" "$lower/id"
+	chown 0:0 "$lower/id" "$lower/null"
+	chmod 4755 "$lower/id"
+}
 begin
 check_same 'a plain lower mount' rw,relatime "$(options)"
 finish plain
@@ -265,6 +271,9 @@ check_same 'and can be set otherwise' rw,relatime "$(options)"
 printf '#!/bin/sh\necho run\n' >"$lower/program"
 chmod 755 "$lower/program"
 check_same 'exec is honoured' run "$("$target/program")"
+make_special_files
+check_same 'suid is honoured' 0 "$(as 1000 1000 '' "$target/id" -u)"
+check 'dev is honoured' sh -c ': <"$1"' _ "$target/null"
 finish other
 remount_volume suid,dev,exec,atime,relatime
 begin nosuid,nodev,noexec,noatime,nodiratime
@@ -272,6 +281,10 @@ check_same 'set where the lower mount is plain' rw,nosuid,nodev,noexec,noatime,n
 printf '#!/bin/sh\necho run\n' >"$lower/program"
 chmod 755 "$lower/program"
 check_fails 'noexec is honoured' "$target/program"
+make_special_files
+check_fails 'nodev is honoured' sh -c ': <"$1"' _ "$target/null"
+mount -i -o remount,bind,exec,nosuid "$target"
+check_same 'nosuid is honoured' 1000 "$(as 1000 1000 '' "$target/id" -u)"
 touch -a -d 2001-01-01 "$lower/file"
 cat "$target/file" >/dev/null
 check_same 'noatime is honoured on the lower tree' 978307200 "$(stat -c %X "$lower/file")"

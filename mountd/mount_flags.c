@@ -46,28 +46,61 @@ bool mount_flags_add(struct mount_flags *flags, const char *name)
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		if (strcmp(name, rows[i].name) != 0)
 			continue;
-		*flags = mount_flags_over(flags,
-					  &(struct mount_flags){ rows[i].set, rows[i].clear });
+		*flags = mount_flags_over(
+			flags, &(struct mount_flags){ .set = rows[i].set, .clear = rows[i].clear });
 		return true;
 	}
 	return false;
+}
+
+bool mount_flags_set_context(struct mount_flags *flags, const char *label)
+{
+	if (!selinux_label_is_valid(label))
+		return false;
+	snprintf(flags->context, sizeof(flags->context), "%s", label);
+	return true;
+}
+
+char *mount_flags_next(char **io_list)
+{
+	char *start = *io_list, *in = start, *out = start;
+	bool quoted = false;
+
+	for (; *in != '\0' && (quoted || *in != ','); in++) {
+		if (*in == '"')
+			quoted = !quoted;
+		else
+			*out++ = *in;
+	}
+	*io_list = *in == ',' ? in + 1 : in;
+	*out = '\0';
+	return start;
+}
+
+static bool add_option(struct mount_flags *flags, const char *option)
+{
+	if (strncmp(option, "context=", strlen("context=")) == 0)
+		return mount_flags_set_context(flags, option + strlen("context="));
+	return !*option || mount_flags_add(flags, option);
 }
 
 int mount_flags_parse(const char *list, struct mount_flags *ret_flags, char *ret_error, size_t size)
 {
 	AUTO_FREE char *copy = strdup(list ? list : "");
 	struct mount_flags flags = { 0 };
-	char *next = copy, *name, quoted[96];
+	char *next = copy, quoted[96];
 
 	if (!copy) {
 		snprintf(ret_error, size, "%s", strerror(ENOMEM));
 		return -ENOMEM;
 	}
-	while ((name = strsep(&next, ",")) != NULL) {
-		if (!*name || mount_flags_add(&flags, name))
+	while (*next) {
+		const char *option = mount_flags_next(&next);
+
+		if (add_option(&flags, option))
 			continue;
 		snprintf(ret_error, size, "mount option %s: not one of a mount",
-			 log_quote(name, quoted, sizeof(quoted)));
+			 log_quote(option, quoted, sizeof(quoted)));
 		return -EINVAL;
 	}
 	*ret_flags = flags;
@@ -86,7 +119,7 @@ static bool has(const struct mount_flags *flags, size_t row)
 
 int mount_flags_text(const struct mount_flags *flags, char **ret_text)
 {
-	char text[256] = "";
+	char text[2 * SELINUX_LABEL_MAX] = "";
 	size_t used = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
@@ -94,6 +127,9 @@ int mount_flags_text(const struct mount_flags *flags, char **ret_text)
 			used += (size_t)snprintf(text + used, sizeof(text) - used, "%s%s",
 						 used ? "," : "", rows[i].name);
 	}
+	if (*flags->context)
+		used += (size_t)snprintf(text + used, sizeof(text) - used, "%scontext=\"%s\"",
+					 used ? "," : "", flags->context);
 	*ret_text = used ? strdup(text) : NULL;
 	return used && !*ret_text ? -ENOMEM : 0;
 }
@@ -101,9 +137,13 @@ int mount_flags_text(const struct mount_flags *flags, char **ret_text)
 struct mount_flags mount_flags_over(const struct mount_flags *flags,
 				    const struct mount_flags *later)
 {
-	return (struct mount_flags){
+	struct mount_flags both = {
 		.set = (flags->set & ~later->clear) | later->set,
 		.clear = (flags->clear & ~(later->set & ~(uint64_t)MOUNT_ATTR__ATIME)) |
 			 later->clear,
 	};
+
+	memcpy(both.context, *later->context ? later->context : flags->context,
+	       sizeof(both.context));
+	return both;
 }

@@ -96,6 +96,22 @@ static enum proto_exit check_one(const struct volume_record *vol, const char *ke
 	return answer_fail(answer, EXIT_USAGE, "a remount has no argument %.64s", key);
 }
 
+/* The kernel takes no other label either (selinux_sb_remount()). */
+static enum proto_exit check_context(const struct volume_record *vol,
+				     const struct mount_flags *flags, struct answer *answer)
+{
+	struct mount_flags now = { 0 };
+	char why[ANSWER_TEXT_MAX];
+
+	if (!*flags->context)
+		return EXIT_OK;
+	if (mount_flags_parse(vol->mount_options, &now, why, sizeof(why)) < 0)
+		return answer_fail(answer, EXIT_FAILED, "%s", why);
+	if (strcmp(now.context, flags->context) != 0)
+		return answer_fail(answer, EXIT_FAILED, "context cannot change by a remount");
+	return EXIT_OK;
+}
+
 static enum proto_exit check(const struct volume_record *vol, const json_t *given,
 			     const struct mount_flags *flags, struct answer *answer)
 {
@@ -112,7 +128,7 @@ static enum proto_exit check(const struct volume_record *vol, const json_t *give
 		return answer_fail(
 			answer, EXIT_FAILED,
 			"rw: the volume was mounted as a read-only one: unmount it and mount it again");
-	return EXIT_OK;
+	return check_context(vol, flags, answer);
 }
 
 /* ---- doing ---- */

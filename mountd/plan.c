@@ -55,10 +55,59 @@ char *wanted_text(const struct volume_record *vol)
 	return text;
 }
 
+/* ---- labels of SELinux ---- */
+
+static void source_label(const struct presenting *p, char ret_label[SELINUX_LABEL_MAX + 1])
+{
+	if (selinux_why_not("") || selinux_label_of(p->lower_fd, ret_label) < 0)
+		ret_label[0] = '\0';
+}
+
+/* What an overlay of @vol has besides its files' own: the context= that was asked for; "": nothing was. */
+static int asked_label(const struct presenting *p, const struct volume_record *vol,
+		       struct mount_flags *ret_flags)
+{
+	return mount_flags_parse(vol->mount_options, ret_flags, p->error, ANSWER_TEXT_MAX);
+}
+
+/* Whether the files are to be seen with a label that they have not: only an overlay can do that. */
+static int wants_foreign_label(const struct presenting *p, bool *ret_wants)
+{
+	char own[SELINUX_LABEL_MAX + 1];
+	struct mount_flags flags;
+	int r = asked_label(p, p->vol, &flags);
+
+	if (r < 0)
+		return r;
+	source_label(p, own);
+	*ret_wants = selinux_label_is_foreign(flags.context, own);
+	return 0;
+}
+
+/* One overlay has one label, and a tree that is mounted itself has its own. */
+static int check_same_label(struct presenting *p, const struct volume_record *first)
+{
+	char own[SELINUX_LABEL_MAX + 1];
+	struct mount_flags mine, theirs = { 0 };
+	int r = asked_label(p, p->vol, &mine);
+
+	if (r == 0)
+		r = asked_label(p, first, &theirs);
+	if (r < 0)
+		return r;
+	source_label(p, own);
+	if (first->state == VOLUME_NATIVE ?
+		    !selinux_label_is_foreign(mine.context, own) :
+		    strcmp(selinux_label_to_mount(mine.context, own),
+			   selinux_label_to_mount(theirs.context, own)) == 0)
+		return 0;
+	return presenting_fail(p, -EBUSY,
+			       "volume %s shows the same tree with another context=", first->id);
+}
+
 /* ---- deciding ---- */
 
-/* Whether there is nothing to show, so that no look at the tree is needed. */
-bool plan_is_plainly_native(struct presenting *p, const struct stat *lower, struct plan *plan)
+static bool is_plainly_native(struct presenting *p, const struct stat *lower, struct plan *plan)
 {
 	const struct volume_record *vol = p->vol;
 	bool asked_virtual = strcmp(vol->ownership, "virtual") == 0;
@@ -86,6 +135,21 @@ bool plan_is_plainly_native(struct presenting *p, const struct stat *lower, stru
 	}
 	/* Virtual was asked for what comes later too: a plugin that is done has not done that. */
 	return p->outcome == OWNERSHIP_DONE && !asked_virtual;
+}
+
+bool plan_is_plainly_native(struct presenting *p, const struct stat *lower, struct plan *plan)
+{
+	bool foreign = false;
+	size_t used;
+
+	if (!is_plainly_native(p, lower, plan))
+		return false;
+	used = strlen(p->note);
+	if (wants_foreign_label(p, &foreign) == 0 && foreign)
+		snprintf(p->note + used, ANSWER_TEXT_MAX - used,
+			 "%scontext= is ignored: the source itself is mounted, with its labels",
+			 used ? "; " : "");
+	return true;
 }
 
 bool present_is_ignored(const struct volume_record *vol)
@@ -179,7 +243,8 @@ static int finish_at_once(struct plan *plan)
 }
 
 /* Which run the volume takes part in, or that none is due. */
-static int choose_run(struct presenting *p, const struct stat *lower, struct plan *plan)
+static int choose_run(struct presenting *p, const struct stat *lower, bool is_overlay_needed,
+		      struct plan *plan)
 {
 	AUTO(run_record) *last = NULL;
 	bool skips = strcmp(p->vol->policy, "OnRootMismatch") == 0, empty = false;
@@ -202,6 +267,8 @@ static int choose_run(struct presenting *p, const struct stat *lower, struct pla
 	}
 	if (last)
 		plan->total = last->counters.seen;
+	if (is_overlay_needed)
+		return new_run(plan);
 	/* One run for each set-up that ran: none where it did not run, and the last was finished. */
 	if ((last || record == ROOT_RECORD_EQUAL) && (skips || !p->setup_ran)) {
 		plan->native = true;
@@ -238,7 +305,13 @@ static int join(struct presenting *p, const char *first, struct plan *plan)
 {
 	AUTO(volume_record) *vol = NULL;
 	struct overlay_status status;
+	int r = store_volume_by_id(p->m->store, first, &vol);
 
+	if (r < 0 && r != -ENOENT)
+		return presenting_store_failed(p, r);
+	r = vol ? check_same_label(p, vol) : 0;
+	if (r < 0)
+		return r;
 	plan->shared = overlay_find(p->m->overlays, first);
 	if (plan->shared && overlay_refresh(plan->shared, &status) == 0 &&
 	    status.state != VOLUME_NATIVE) {
@@ -247,6 +320,7 @@ static int join(struct presenting *p, const char *first, struct plan *plan)
 	}
 	overlay_unref(plan->shared);
 	plan->shared = NULL;
+	volume_record_free(take_ptr(&vol));
 	if (store_volume_by_id(p->m->store, first, &vol) == 0 && vol->state == VOLUME_NATIVE)
 		plan->native = true;
 	return 0;
@@ -277,8 +351,11 @@ static int settle_conflict(struct presenting *p, struct plan *plan)
 
 int plan_decide(struct presenting *p, const struct stat *lower, struct plan *plan)
 {
-	int r;
+	bool foreign = false;
+	int r = wants_foreign_label(p, &foreign);
 
+	if (r < 0)
+		return r;
 	plan->wanted = wanted_text(p->vol);
 	if (!plan->wanted)
 		return -ENOMEM;
@@ -290,8 +367,8 @@ int plan_decide(struct presenting *p, const struct stat *lower, struct plan *pla
 	if (r < 0 || plan->shared || plan->native)
 		return r;
 	if (!plan->is_virtual)
-		return choose_run(p, lower, plan);
-	plan->native = strcmp(p->vol->ownership, "virtual") != 0 &&
+		return choose_run(p, lower, foreign, plan);
+	plan->native = !foreign && strcmp(p->vol->ownership, "virtual") != 0 &&
 		       strcmp(p->vol->policy, "OnRootMismatch") == 0 && root_matches(p, lower);
 	return 0;
 }

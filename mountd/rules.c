@@ -10,6 +10,7 @@
 
 #include "fs/base/io.h"
 #include "fs/base/parse.h"
+#include "fs/base/selinux.h"
 
 #define CONFIG_BYTES_MAX (1 << 20)
 
@@ -81,6 +82,17 @@ static int set_choice(char **io_text, const char *value, const char *const *choi
 	if (!is_listed(value, choices))
 		return -EINVAL;
 	text = strdup(value);
+	if (!text)
+		return -ENOMEM;
+	free(*io_text);
+	*io_text = text;
+	return 0;
+}
+
+static int set_text(char **io_text, const char *value)
+{
+	char *text = strdup(value);
+
 	if (!text)
 		return -ENOMEM;
 	free(*io_text);
@@ -163,6 +175,11 @@ static int set_conflict(struct front_rules *front, const char *value)
 	return set_choice(&front->conflict, value, conflicts);
 }
 
+static int set_context(struct front_rules *front, const char *value)
+{
+	return selinux_label_is_valid(value) ? set_text(&front->context, value) : -EINVAL;
+}
+
 static const struct {
 	const char *key;
 	int (*set)(struct front_rules *front, const char *value);
@@ -172,7 +189,7 @@ static const struct {
 	{ "policy", set_policy },	{ "default-ownership", set_default_ownership },
 	{ "exclude", set_exclude },	{ "converge-rate", set_converge_rate },
 	{ "settle", set_settle },	{ "conflict", set_conflict },
-	{ "objects", set_objects },
+	{ "objects", set_objects },	{ "context", set_context },
 };
 
 /* ---- [plugins] ---- */
@@ -183,17 +200,6 @@ const struct plugin_settings rules_default_settings = {
 	.git_timeout_ms = 5 * 60 * 1000,
 	.git_size_bytes = 2ULL << 30,
 };
-
-static int set_text(char **io_text, const char *value)
-{
-	char *text = strdup(value);
-
-	if (!text)
-		return -ENOMEM;
-	free(*io_text);
-	*io_text = text;
-	return 0;
-}
 
 static int set_flexvolume_dir(struct plugin_settings *settings, const char *value)
 {
@@ -557,6 +563,7 @@ void rules_free(struct rules *rules)
 		free(front->policy);
 		free(front->default_ownership);
 		free(front->conflict);
+		free(front->context);
 	}
 	free(rules);
 }

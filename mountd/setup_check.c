@@ -72,6 +72,21 @@ static enum proto_exit check_rules(struct mounting *x)
 	return EXIT_OK;
 }
 
+/* What was asked for, else what the rules assume; where no mount can have a label none is mounted without it. */
+static enum proto_exit check_context(struct mounting *x)
+{
+	struct mount_flags *flags = &x->mount_flags;
+	bool assumed = !*flags->context && x->front->context;
+	const char *why_not;
+
+	if (assumed)
+		(void)mount_flags_set_context(flags, x->front->context);
+	why_not = selinux_label_is_foreign(flags->context, "") ? selinux_why_not("") : NULL;
+	return why_not ? answer_fail(x->answer, EXIT_FAILED, "context=%s%s: %s", flags->context,
+				     assumed ? " of mountd.conf" : "", why_not) :
+			 EXIT_OK;
+}
+
 static char *dup_or(const char *asked, const char *assumed)
 {
 	return strdup(asked ? asked : assumed);
@@ -338,6 +353,8 @@ enum proto_exit mounting_check(struct mounting *x)
 	r = mount_flags_parse(q->mount_options, &x->mount_flags, why, sizeof(why));
 	if (r < 0)
 		return answer_fail(x->answer, EXIT_FAILED, "%s", why);
+	if (check_context(x) != EXIT_OK)
+		return x->answer->exit;
 	r = target_open(q->target, &x->target, why);
 	if (r == 0 && q->place)
 		r = caller_place_check(x->target, q->place, why);

@@ -443,6 +443,8 @@ static const char *obstacle(struct manager *m, const struct volume_record *vol)
 	if (vol->state != VOLUME_CONVERGED || !o)
 		return NULL;
 	overlay_status_get(o, &status);
+	if (vol->reason && strcmp(vol->reason, SELINUX_FOREIGN_REASON) == 0)
+		return vol->reason;
 	if (status.counters.failed == 0 && status.counters.excluded == 0)
 		return NULL;
 	return vol->reason ? vol->reason : "excluded paths or failures";

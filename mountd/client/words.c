@@ -8,6 +8,7 @@
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
 #include "fs/base/parse.h"
+#include "fs/base/selinux.h"
 #include "mountd/path.h"
 #include "mountd/proto.h"
 
@@ -122,6 +123,16 @@ static int add_exclude(json_t *request, const char *key, const char *value, char
 	return EXIT_OK;
 }
 
+static int set_context(json_t *request, const char *key, const char *value, char *ret_error)
+{
+	char option[SELINUX_LABEL_MAX + 16];
+
+	if (!selinux_label_is_valid(value))
+		return fail(EXIT_USAGE, "context", value, "not a label of SELinux", ret_error);
+	snprintf(option, sizeof(option), "context=\"%s\"", value);
+	return words_set_text(request, key, option, ret_error);
+}
+
 static int set_flag(json_t *request, const char *key, const char *value, char *ret_error)
 {
 	(void)value;
@@ -144,6 +155,7 @@ static const struct {
 	{ "handoff", "handoff", set_handoff },
 	{ "settle", "settleMs", set_settle },
 	{ "conflict", "conflict", words_set_text },
+	{ "context", "mountOptions", set_context },
 	{ "coherence", "coherence", words_set_text },
 	{ "transport", "transport", words_set_text },
 	{ "persist", "persist", set_flag },

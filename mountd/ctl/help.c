@@ -30,8 +30,8 @@ static const struct command_help commands[] = {
 	  "[--policy Always|OnRootMismatch|RootOnly] [--ownership converge|virtual|none]\n"
 	  "[--exclude PATTERN]... [--keep-private] [--read-only] [--converge-rate N]\n"
 	  "[--handoff yes|no|namespaces] [--settle MS] [--conflict refuse|virtual]\n"
-	  "[--coherence exclusive|shared] [--transport dev|io_uring] [--persist]\n"
-	  "[--volume-id ID] [--dry-run] [--json]",
+	  "[--coherence exclusive|shared] [--transport dev|io_uring] [--context LABEL]\n"
+	  "[--persist] [--volume-id ID] [--dry-run] [--json]",
 	  "sets a volume up and mounts it; it is usable with its fsGroup at once",
 	  "  --plugin NAME        emptyDir, hostPath, local, secret, configMap, downwardAPI, projected, gitRepo,\n"
 	  "                       persistentVolumeClaim, nfs, flexVolume, gcePersistentDisk ...\n"
@@ -51,6 +51,8 @@ static const struct command_help commands[] = {
 	  "  --conflict WHAT      where another volume has another ownership on the tree: refuse, or be virtual\n"
 	  "  --coherence C        exclusive: nobody else writes below; shared: looked at again within a second\n"
 	  "  --transport T        dev, or io_uring: faster, but a server that dies ends the mount\n"
+	  "  --context LABEL      of SELinux, for all files of the overlay (default: that of the source);\n"
+	  "                       none: that of any FUSE mount\n"
 	  "  --persist            mounted again after a restart of the machine\n"
 	  "  --volume-id ID       else made from the target\n"
 	  DRY_RUN JSON

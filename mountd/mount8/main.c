@@ -35,6 +35,7 @@ static const char mount_help[] =
 	"  -o ro             a read-only volume: nothing is ever written to it\n"
 	"  -o policy= ownership= exclude= keep_private converge_rate= handoff= settle= conflict= coherence= transport=\n"
 	"     persist volume_id= as the options of fsgroupctl mount; exclude may be repeated, and quoted: exclude=\"a,b\"\n"
+	"  -o context=LABEL  of SELinux, for all files of the overlay (default: that of the source); none: that of FUSE\n"
 	"  -o root=DIR       the root directory of the daemon (default $FSGROUPFS_ROOT, else /)\n"
 	"  -o nosuid nodev noexec noatime nodiratime relatime strictatime, and their opposites\n"
 	"  -o remount,...    changes these and ro, rw of a volume that is mounted\n"
@@ -274,6 +275,8 @@ static int remount_plainly(struct call *c)
 	struct mount_attr attr = { .attr_set = flags.set, .attr_clr = flags.clear };
 	int r = c->space ? client_place_enter(c->space) : 0;
 
+	if (*flags.context)
+		return complain(c, MOUNT8_FAILED, "context cannot change by a remount");
 	if (r == 0 && mount_setattr(AT_FDCWD, c->dir, AT_SYMLINK_NOFOLLOW, &attr, sizeof(attr)) < 0)
 		r = -errno;
 	return r < 0 ? complain(c, MOUNT8_FAILED, "%s", strerror(-r)) : MOUNT8_OK;

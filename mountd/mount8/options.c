@@ -32,10 +32,9 @@ static const struct {
 	{ "users", "only root mounts volumes" },
 	{ "owner", "only root mounts volumes" },
 	{ "group", "only root mounts volumes; the volume's group is gid=N" },
-	{ "context", "the labels are those of the source" },
-	{ "fscontext", "the labels are those of the source" },
-	{ "defcontext", "the labels are those of the source" },
-	{ "rootcontext", "the labels are those of the source" },
+	{ "fscontext", "an overlay has one label, which is context=" },
+	{ "defcontext", "an overlay has one label, which is context=" },
+	{ "rootcontext", "an overlay has one label, which is context=" },
 	{ "loop", "mount the image first, and name where it is mounted" },
 	{ "offset", "mount the image first, and name where it is mounted" },
 	{ "sizelimit", "mount the image first, and name where it is mounted" },
@@ -61,23 +60,6 @@ static int refuse(const char *name, const char *why, char *ret_error)
 	snprintf(ret_error, WORDS_ERROR_MAX, "option %s: %s",
 		 log_quote(name, quoted, sizeof(quoted)), why);
 	return EXIT_USAGE;
-}
-
-/* Cuts the first option off *io_list; quotes go. */
-static char *next_option(char **io_list)
-{
-	char *start = *io_list, *in = start, *out = start;
-	bool quoted = false;
-
-	for (; *in != '\0' && (quoted || *in != ','); in++) {
-		if (*in == '"')
-			quoted = !quoted;
-		else
-			*out++ = *in;
-	}
-	*io_list = *in == ',' ? in + 1 : in;
-	*out = '\0';
-	return start;
 }
 
 /* Texts that are kept for later. NULL: it is none of these. */
@@ -133,6 +115,10 @@ static int take(struct mount8_options *o, const char *name, const char *value, b
 		if (strcmp(name, refused[i].name) == 0)
 			return refuse(name, refused[i].why, ret_error);
 	}
+	if (strcmp(name, "context") == 0)
+		return value && mount_flags_set_context(&o->flags, value) ?
+			       EXIT_OK :
+			       refuse(name, "needs a label of SELinux", ret_error);
 	if (text && (!value || !*value))
 		return refuse(name, "needs a value", ret_error);
 	if (text) {
@@ -158,7 +144,7 @@ int mount8_options_parse(char *list, bool is_sloppy, struct mount8_options *io_o
 	while (*list != '\0') {
 		if (count == ARRAY_SIZE(options))
 			return refuse("...", "too many options", ret_error);
-		options[count++] = next_option(&list);
+		options[count++] = mount_flags_next(&list);
 		/* What comes before it in the list is of the remount as well. */
 		io_options->remount |= strcmp(options[count - 1], "remount") == 0;
 	}

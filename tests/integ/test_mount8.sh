@@ -145,6 +145,37 @@ check 'refused: user' refused 'option user: only root' user
 check 'refused: users' refused 'option users: only root' users
 check 'refused: owner' says 1 'option owner: only root' "$BIN/mount.fsgroupfs" "$data" "$pod" -o owner
 check 'refused: group' says 1 'option group: only root' "$BIN/mount.fsgroupfs" "$data" "$pod" -o group
+check 'refused: a label for the source' says 1 'option rootcontext: an overlay has one label' \
+	"$BIN/mount.fsgroupfs" "$data" "$pod" -o rootcontext=u:r:t
+check 'refused: a label that is none' says 1 'option context: needs a label' "$BIN/mount.fsgroupfs" "$data" "$pod" -o context=t
+label=system_u:object_r:container_file_t:s0:c1,c2
+# mount(8) takes it out where SELinux is off, if it knows of SELinux at all.
+if [[ ! -e /sys/fs/selinux/enforce ]]; then
+	check 'refused: a label, where SELinux is off' says 32 "context=$label: SELinux is off" \
+		"$BIN/mount.fsgroupfs" "$data" "$pod" -o "gid=$GROUP,context=\"$label\""
+	check 'refused: fsgroupctl'\''s' refuses 1 "context=$label: SELinux is off" \
+		mount --plugin local --source "$data" --target "$pod" --context "$label"
+	mkdir -p "$FSGROUPFS_ROOT/etc/fsgroupfs"
+	printf '[mount]\ncontext = %s\n' "$label" >"$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.conf"
+	check 'refused: that of mountd.conf' says 32 "context=$label of mountd.conf: SELinux is off" \
+		mount -t fsgroupfs -o "gid=$GROUP" "$data" "$pod"
+	check_same 'which says so' "$label" "$(ctl config check --json | jq -r '.frontEnds[] | select(.name == "mount").context')"
+	check_same 'and to people' "context $label" "$(ctl config check | sed -n '/^\[mount\]/,/^\[/s/^ *\(context\)  *\(.*\)/\1 \2/p')"
+	check 'refused: nothing but that' "$BIN/mount.fsgroupfs" "$data" "$pod" -o "gid=$GROUP,handoff=no,context=none"
+	check 'umount' umount "$pod"
+	check 'is gone' goes "$pod"
+	rm "$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.conf"
+fi
+check 'none of SELinux: mount' "$BIN/mount.fsgroupfs" "$data" "$pod" -o "gid=$GROUP,handoff=no,nosuid,context=none"
+check_same 'none of SELinux: on record' 'nosuid,context="none"' "$(ctl store dump | jq -r '.volumes[] | .volume[0].mount_options')"
+check 'none of SELinux: remount with it' "$BIN/mount.fsgroupfs" "$data" "$pod" -o remount,noexec,context=none
+check_same 'none of SELinux: is remounted' rw,noexec,relatime "$(options_of "$pod")"
+check_same 'none of SELinux: still on record' noexec,context=none \
+	"$(ctl store dump | jq -r '.volumes[] | .volume[0].mount_options' | tr -d '"' | sed 's/.*noexec/noexec/')"
+check 'refused: another with a remount' says 32 'context cannot change by a remount' \
+	"$BIN/mount.fsgroupfs" "$data" "$pod" -o "remount,context=\"$label\""
+check 'umount' umount "$pod"
+check 'is gone' goes "$pod"
 check 'refused: a value that is missing' refused 'option policy: needs a value' policy
 check 'refused: a value too much' refused 'option persist: has no value' persist=7
 check 'refused: a gid that is none' refused 'gid wheel: not a decimal gid' gid=wheel

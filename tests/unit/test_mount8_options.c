@@ -64,9 +64,11 @@ static void texts_and_flags_are_kept(void **state)
 	AUTO_FREE char *request = NULL;
 
 	(void)state;
-	request = request_of("plugin=nfs,source=\"{a,b}\",spec=/s,objects=/o,root=/r,ro,nodev,sync",
+	request = request_of("plugin=nfs,source=\"{a,b}\",spec=/s,objects=/o,root=/r,ro,nodev,sync,"
+			     "context=\"u:r:t:s0:c1,c2\"",
 			     false, &o);
 	assert_string_equal(request, "{\"plugin\":\"nfs\"}");
+	assert_string_equal(o.flags.context, "u:r:t:s0:c1,c2");
 	assert_string_equal(o.plugin, "nfs");
 	assert_string_equal(o.source, "{a,b}");
 	assert_string_equal(o.spec, "/s");
@@ -98,7 +100,12 @@ static void bad_options_are_refused_by_name(void **state)
 		{ "nosuid,users,gid=7", "users" },
 		{ "owner", "owner" },
 		{ "group", "gid=N" },
-		{ "context=\"system_u:object_r:a,b\"", "context" },
+		{ "context", "context" },
+		{ "context=", "context" },
+		{ "context=container_file_t", "context" },
+		{ "fscontext=u:r:t", "fscontext" },
+		{ "defcontext=u:r:t", "defcontext" },
+		{ "rootcontext=u:r:t", "rootcontext" },
 		{ "loop=/dev/loop0", "loop" },
 		{ "bind", "bind" },
 		{ "uid=7", "uid" },

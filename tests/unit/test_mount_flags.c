@@ -33,6 +33,10 @@ static void lists_become_one_text(void **state)
 		{ "norelatime", "strictatime" },
 		{ "nodiratime,noatime", "nodiratime,noatime" },
 		{ "nodiratime,diratime", "diratime" },
+		{ "context=u:r:t", "context=\"u:r:t\"" },
+		{ "context=\"u:r:t:s0:c1,c2\",ro", "ro,context=\"u:r:t:s0:c1,c2\"" },
+		{ "context=u:r:t,nosuid,context=none", "nosuid,context=\"none\"" },
+		{ "\"nosuid\"", "nosuid" },
 	};
 
 	(void)state;
@@ -55,7 +59,8 @@ static void lists_become_one_text(void **state)
 
 static void other_options_are_einval_by_name(void **state)
 {
-	static const char *const lists[] = { "nosuid,gid=4", "gid=4", "nosuid,,gid=4,dev" };
+	static const char *const lists[] = { "nosuid,gid=4", "gid=4", "nosuid,,gid=4,dev",
+					     "context=gid=4" };
 	struct mount_flags flags = { 0 };
 	char why[128];
 
@@ -68,6 +73,40 @@ static void other_options_are_einval_by_name(void **state)
 	assert_int_equal(mount_flags_parse("defaults", &flags, why, sizeof(why)), -EINVAL);
 	assert_int_equal(mount_flags_parse("user,no\nline", &flags, why, sizeof(why)), -EINVAL);
 	assert_null(strchr(why, '\n'));
+}
+
+static void a_context_is_kept_where_no_later_one_is(void **state)
+{
+	struct mount_flags old = { 0 }, later = { 0 }, both;
+	char longest[SELINUX_LABEL_MAX + 16], why[128];
+	AUTO_FREE char *text = NULL;
+
+	(void)state;
+	assert_int_equal(mount_flags_parse("context=u:r:t", &old, why, sizeof(why)), 0);
+	assert_int_equal(mount_flags_parse("ro", &later, why, sizeof(why)), 0);
+	both = mount_flags_over(&old, &later);
+	assert_string_equal(both.context, "u:r:t");
+	both = mount_flags_over(&later, &old);
+	assert_string_equal(both.context, "u:r:t");
+	assert_true(mount_flags_set_context(&later, "u:r:other"));
+	both = mount_flags_over(&old, &later);
+	assert_string_equal(both.context, "u:r:other");
+	assert_true(mount_flags_add(&both, "nodev"));
+	assert_string_equal(both.context, "u:r:other");
+	assert_false(mount_flags_set_context(&both, "other"));
+	assert_string_equal(both.context, "u:r:other");
+
+	/* The longest there is, with all the rest. */
+	memset(longest, 'c', sizeof(longest));
+	memcpy(longest, "context=u:r:", strlen("context=u:r:"));
+	longest[strlen("context=") + SELINUX_LABEL_MAX] = '\0';
+	assert_int_equal(mount_flags_parse(longest, &old, why, sizeof(why)), 0);
+	assert_int_equal(mount_flags_parse("ro,nosuid,nodev,noexec,nodiratime,strictatime", &later,
+					   why, sizeof(why)),
+			 0);
+	both = mount_flags_over(&old, &later);
+	assert_int_equal(mount_flags_text(&both, &text), 0);
+	assert_string_equal(strchr(text, '"') + SELINUX_LABEL_MAX + 1, "\"");
 }
 
 static void later_ones_win(void **state)
@@ -91,6 +130,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(lists_become_one_text),
 		cmocka_unit_test(other_options_are_einval_by_name),
+		cmocka_unit_test(a_context_is_kept_where_no_later_one_is),
 		cmocka_unit_test(later_ones_win),
 	};
 

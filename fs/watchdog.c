@@ -77,7 +77,9 @@ bool watchdog_barks(struct watchdog *w, const struct shared *shared, pid_t pid, 
 
 	if (w->limit_ms == 0)
 		return false;
-	if ((tid == 0 && !has_unread(w)) || answered != w->answered) {
+	/* One that is stopped may have read a request that does not stand in the ledger yet. */
+	if ((tid == 0 && !has_unread(w) && !process_is_stopped(pid, pid)) ||
+	    answered != w->answered) {
 		w->answered = answered;
 		w->since_ms = now_ms;
 	}

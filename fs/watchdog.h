@@ -4,7 +4,7 @@
 
 /*
  * watchdog: whether the server hangs: requests wait, none is answered, and it is not the lower file
- * system that it waits for.
+ * system that it waits for. One that is stopped hangs, whatever is to be seen of requests.
  *
  * Looks at the device (readable: a request that nobody has taken; so the connection's "waiting" in
  * fusectl, which is often not mounted, is not needed), at the ledger, and at what the server's threads are
@@ -22,7 +22,7 @@ struct watchdog {
 	uint32_t limit_ms; /* 0: off */
 	int device_fd;	   /* borrowed */
 	uint64_t answered; /* when it was last looked at */
-	int64_t since_ms;  /* as long it has not changed, or nothing waits */
+	int64_t since_ms;  /* when it last changed, or the server was idle and not stopped */
 };
 
 void watchdog_init(struct watchdog *w, uint32_t limit_ms, int device_fd);

@@ -238,6 +238,10 @@ check_same 'answers all the same, in time' 'content of a' "$(timeout 8 cat "$tar
 check 'by another server' fails kill -0 "$hanging"
 check_same 'which is the second' 1 "$(restarts)"
 finish hanging
+begin handoff=no watchdog=1
+check 'stopped while nobody asks for anything' kill -STOP "$(keeper main get server_pid)"
+check 'it is replaced, for nobody sees what it has read' keeper main wait restarts=1
+finish 'stopped'
 
 echo '# a keeper that has nothing to do'
 begin handoff=no

@@ -52,6 +52,11 @@ remove_bench_volume() {
 
 can_run() {
 	case $1 in
+	pending-uring)
+		[ "$(cat /sys/module/fuse/parameters/enable_uring 2>/dev/null)" != Y ] || return 0
+		printf '# left out: %s: FUSE over io_uring is off (/sys/module/fuse/parameters/enable_uring)\n' "$1"
+		return 1
+		;;
 	bindfs) command -v bindfs >/dev/null && return ;;
 	passthrough_hp*) [ -x "$passthrough_hp" ] && return ;;
 	*) return 0 ;;
@@ -98,6 +103,7 @@ show() {
 	case $contender in
 	native) mount --bind "$lower" "$target" ;;
 	pending) overlay_of handoff=no coherence=exclusive paused ;;
+	pending-uring) overlay_of handoff=no coherence=exclusive paused transport=io_uring ;;
 	pending-shared) overlay_of handoff=no coherence=shared paused ;;
 	converging) overlay_of handoff=no coherence=exclusive "converge_rate=$CONVERGING_RATE" ;;
 	virtual) overlay_of ownership=virtual ;;

@@ -5,8 +5,9 @@
  * (trial.h, compare.h).
  *
  *     differential [--fs ext4|xfs|btrfs|tmpfs] [--mode paused|converging] [--coherence shared|exclusive]
- *                  [--atime strictatime|noatime|relatime] [--durable yes|no] [--seed N] [--steps N]
- *                  [--trial N] [--seconds N] [--shrink N] [--keep-going] [--kill MILLISECONDS] [--userns mapped|own]
+ *                  [--transport dev|io_uring] [--atime strictatime|noatime|relatime] [--durable yes|no]
+ *                  [--seed N] [--steps N] [--trial N] [--seconds N] [--shrink N] [--keep-going]
+ *                  [--kill MILLISECONDS] [--userns mapped|own]
  *
  * Steps are run in trials of some hundred, each with a tree of its own and its seed: the first has the
  * seed given. A difference is shrunk for at most N seconds and printed as a script. Exit status 0, 1 at
@@ -49,7 +50,7 @@ static int usage(void)
 {
 	fprintf(stderr,
 		"usage: differential [--fs TYPE] [--mode paused|converging] "
-		"[--coherence shared|exclusive] [--atime OPTION] [--durable yes|no] [--kill MILLISECONDS] [--userns mapped|own]\n"
+		"[--coherence shared|exclusive] [--transport dev|io_uring] [--atime OPTION] [--durable yes|no] [--kill MILLISECONDS] [--userns mapped|own]\n"
 		"    [--seed N] [--steps N] [--trial N] [--seconds N] [--shrink SECONDS] [--keep-going]\n");
 	return EXIT_USAGE;
 }
@@ -60,6 +61,7 @@ static int parse_settings(int argc, char **argv, struct settings *ret)
 		{ "fs", required_argument, NULL, 'f' },
 		{ "mode", required_argument, NULL, 'm' },
 		{ "coherence", required_argument, NULL, 'c' },
+		{ "transport", required_argument, NULL, 'T' },
 		{ "atime", required_argument, NULL, 'a' },
 		{ "durable", required_argument, NULL, 'd' },
 		{ "kill", required_argument, NULL, 'r' },
@@ -85,6 +87,9 @@ static int parse_settings(int argc, char **argv, struct settings *ret)
 			break;
 		case 'c':
 			v->is_exclusive = strcmp(optarg, "exclusive") == 0;
+			break;
+		case 'T':
+			v->transport = optarg;
 			break;
 		case 'a':
 			v->atime = optarg;
@@ -309,7 +314,8 @@ int main(int argc, char **argv)
 		.volume = { .type = "ext4",
 			    .program = program,
 			    .scratch = scratch,
-			    .atime = "strictatime" },
+			    .atime = "strictatime",
+			    .transport = "dev" },
 		.seed = 1,
 		.steps = 1000,
 		.trial = 600,

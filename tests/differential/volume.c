@@ -273,9 +273,11 @@ static int start_overlay(struct volume *v, uint64_t seed)
 		snprintf(run_option, sizeof(run_option), ",run=%032llx", (unsigned long long)seed);
 	if (journal >= 0)
 		snprintf(journal_option, sizeof(journal_option), ",journal_fd=%d", journal);
-	snprintf(options, sizeof(options),
-		 "gid=%d,handoff=no,paused,max_deaths=0,coherence=%s,control_fd=%d%s%s", VOLUME_GID,
-		 c->is_exclusive ? "exclusive" : "shared", listener, run_option, journal_option);
+	snprintf(
+		options, sizeof(options),
+		"gid=%d,handoff=no,paused,max_deaths=0,coherence=%s,transport=%s,control_fd=%d%s%s",
+		VOLUME_GID, c->is_exclusive ? "exclusive" : "shared", c->transport, listener,
+		run_option, journal_option);
 	r = run((char *[]){ (char *)c->program, (char[]){ "-o" }, options, lower, target, NULL });
 	if (r == 0)
 		r = connect_keeper(&address, &v->control_fd);

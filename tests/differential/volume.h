@@ -28,8 +28,9 @@ struct volume_config {
 	const char *type;    /* ext4, xfs, btrfs, tmpfs */
 	const char *program; /* fsgroupfs */
 	const char *scratch;
-	const char *atime; /* mount option */
-	bool converges;	   /* while the steps run; else only at their end */
+	const char *atime;     /* mount option */
+	const char *transport; /* "dev" or "io_uring": how the overlay's requests come */
+	bool converges;	       /* while the steps run; else only at their end */
 	bool is_exclusive;
 	unsigned
 		kill_ms; /* the server is killed after at most as long, again and again; 0: it is not */

@@ -192,6 +192,15 @@ check 'and is told' grep -q 'abort\|not connected' "$scratch/out"
 check 'the keeper ends' no_process_stays
 check 'what is left is unmounted' umount "$target"
 
+# ---- nobody can tell it from a tree that was eagerly changed ----
+
+lockstep() {
+	env BIN="$BIN" TMPDIR="$scratch" ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0" "$TESTBIN/differential" \
+		--transport io_uring --atime noatime --steps "${DIFFERENTIAL_STEPS:-1500}" --shrink 20 "$@"
+}
+check 'random steps in lockstep, converging' lockstep --fs ext4 --mode converging --coherence exclusive
+check 'random steps in lockstep, paused' lockstep --fs tmpfs --mode paused --coherence shared
+
 # ---- as an ordinary user ----
 
 inside='

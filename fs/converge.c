@@ -194,7 +194,7 @@ static int converge_inode(struct converger *c, struct visited *v, struct node_in
 
 			if (run->is_durable && !has_none)
 				run_unmark_void(run, v->fd);
-			r = apply_seen(v->fd, TREE_FD_DIR, rule, &st, has_none, NULL);
+			r = run_apply(run, v->fd, &st, has_none, NULL);
 		}
 	} else if (r == 0 && may_have_marks(c) && !has_no_xattr(c, v)) {
 		run_note_mark(run, v->fd, &st);

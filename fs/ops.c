@@ -50,10 +50,43 @@ double ops_attr_timeout(const struct overlay *ov, uint32_t node_flags)
 	return node_flags & NODE_WRITTEN ? 0 : ov->attr_timeout;
 }
 
-int ops_entry(struct overlay *ov, int fd, const struct stat *st, uint64_t exclude,
+static int look_again(struct overlay *ov, const struct node_info *node, int fd, struct stat *ret_st)
+{
+	int r;
+
+	node_lock(ov->nodes, node->ino);
+	r = tree_stat(fd, ret_st);
+	if (r == 0)
+		run_show(&ov->run, node, fd, ret_st);
+	node_unlock(ov->nodes, node->ino);
+	return r;
+}
+
+int ops_entry(struct overlay *ov, int fd, const struct stat *st, uint64_t look, uint64_t exclude,
 	      struct fuse_entry_param *ret_entry)
 {
-	return ops_entry_made(ov, fd, st, exclude, 0, ret_entry);
+	struct node_info node;
+	int r = ops_entry_made(ov, fd, st, exclude, 0, ret_entry);
+
+	if (r < 0 || !run_has_applied(&ov->run, look) ||
+	    node_get(ov->nodes, ret_entry->ino, &node) < 0)
+		return r;
+	/* The walk did not know the node: what it changed it has not told the kernel. */
+	r = look_again(ov, &node, fd, &ret_entry->attr);
+	if (r < 0)
+		node_forget(ov->nodes, ret_entry->ino, 1);
+	return r;
+}
+
+int ops_stat(struct overlay *ov, const struct node_info *node, int fd, struct stat *ret_st)
+{
+	uint64_t look = run_look(&ov->run);
+	int r = tree_stat(fd, ret_st);
+
+	if (r < 0)
+		return r;
+	run_show(&ov->run, node, fd, ret_st);
+	return run_has_applied(&ov->run, look) ? look_again(ov, node, fd, ret_st) : 0;
 }
 
 int ops_entry_made(struct overlay *ov, int fd, const struct stat *st, uint64_t exclude,

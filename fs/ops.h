@@ -82,14 +82,18 @@ double ops_attr_timeout(const struct overlay *ov, uint32_t node_flags);
 
 /*
  * ops_entry: looks @fd up in the table (one more lookup for the kernel) and fills the entry to reply.
+ * @look:    run_look() before @st was read
  * @exclude: the pattern set that follows from its name.
  */
-int ops_entry(struct overlay *ov, int fd, const struct stat *st, uint64_t exclude,
+int ops_entry(struct overlay *ov, int fd, const struct stat *st, uint64_t look, uint64_t exclude,
 	      struct fuse_entry_param *ret_entry);
 
 /* ops_entry_made: for what was just made, with the flags of run_note_created(). */
 int ops_entry_made(struct overlay *ov, int fd, const struct stat *st, uint64_t exclude,
 		   uint32_t flags, struct fuse_entry_param *ret_entry);
+
+/* ops_stat: what is shown of @fd. Takes the inode's lock when the walk is at it. 0 or -errno. */
+int ops_stat(struct overlay *ov, const struct node_info *node, int fd, struct stat *ret_st);
 
 /* ops_reply_entry: replies; when the kernel no longer waits, the lookup is taken back. */
 void ops_reply_entry(fuse_req_t req, const struct fuse_entry_param *entry);

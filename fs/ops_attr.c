@@ -16,13 +16,12 @@ static void reply_attr(fuse_req_t req, struct overlay *ov, const struct node_inf
 		       const char *op)
 {
 	struct stat st;
-	int r = tree_stat(fd, &st);
+	int r = ops_stat(ov, node, fd, &st);
 
 	if (r < 0) {
 		ops_reply_error(req, op, node->id, r);
 		return;
 	}
-	run_show(&ov->run, node, fd, &st);
 	fuse_reply_attr(req, &st, ops_attr_timeout(ov, node->flags));
 }
 
@@ -58,7 +57,7 @@ void ops_statx(fuse_req_t req, fuse_ino_t ino, int flags, int mask, struct fuse_
 	(void)flags, (void)mask, (void)fi;
 	if (r == 0) {
 		backing_look_for_rest(ov, &node, fd);
-		r = tree_stat(fd, &st);
+		r = ops_stat(ov, &node, fd, &st);
 	}
 	if (r == 0 && statx(fd, "", AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW,
 			    STATX_BASIC_STATS | STATX_BTIME, &stx) < 0)
@@ -67,7 +66,6 @@ void ops_statx(fuse_req_t req, fuse_ino_t ino, int flags, int mask, struct fuse_
 		ops_reply_error(req, "statx", ino, r);
 		return;
 	}
-	run_show(&ov->run, &node, fd, &st);
 	stx.stx_mode = (uint16_t)st.st_mode;
 	stx.stx_gid = st.st_gid;
 	fuse_reply_statx(req, 0, &stx, ops_attr_timeout(ov, node.flags));

@@ -117,11 +117,13 @@ static int add(struct listing *l, const struct tree_entry *entry)
 	if (need > room || !ledger_has_room())
 		return 0;
 	if (!is_dot(entry->name) && tree_name_is_valid(entry->name)) {
+		uint64_t look = run_look(&l->ov->run);
+
 		r = tree_pin(l->dir_fd, entry->name, &fd, &st);
 		if (r == 0) {
 			exclude = exclude_child(l->ov->options->exclude, l->dir->exclude,
 						entry->name, S_ISDIR(st.st_mode));
-			r = ops_entry(l->ov, fd, &st, exclude, &found);
+			r = ops_entry(l->ov, fd, &st, look, exclude, &found);
 		}
 		if (r == -ENOENT)
 			return r;

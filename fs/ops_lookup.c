@@ -37,7 +37,7 @@ void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	AUTO_FD int fd = -1;
 	struct fuse_entry_param entry = { .entry_timeout = ov->entry_timeout };
 	struct node_info dir, self;
-	uint64_t exclude = 0;
+	uint64_t exclude = 0, look = run_look(&ov->run);
 	struct stat st;
 	int r = node_open(ov->nodes, parent, &dir_fd, &dir);
 
@@ -54,7 +54,7 @@ void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		else
 			exclude = exclude_child(ov->options->exclude, dir.exclude, name,
 						S_ISDIR(st.st_mode));
-		r = ops_entry(ov, fd, &st, exclude, &entry);
+		r = ops_entry(ov, fd, &st, look, exclude, &entry);
 	}
 	if (r < 0)
 		ops_reply_error(req, "lookup", parent, r);

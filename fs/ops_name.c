@@ -31,7 +31,7 @@ void ops_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const char 
 	char path[TREE_FD_PATH_MAX];
 	struct fuse_entry_param entry;
 	struct node_info node, dir;
-	uint64_t exclude = 0;
+	uint64_t exclude = 0, look = 0;
 	struct stat st;
 	int r = tree_name_check(new_name);
 
@@ -58,10 +58,11 @@ void ops_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const char 
 		exclude = exclude_child(ov->options->exclude, dir.exclude, new_name, false);
 		if (ov->converger)
 			converge_moved(ov->converger, fd, &st, exclude);
+		look = run_look(&ov->run);
 		r = tree_stat(fd, &st);
 	}
 	if (r == 0)
-		r = ops_entry(ov, fd, &st, exclude, &entry);
+		r = ops_entry(ov, fd, &st, look, exclude, &entry);
 	if (r < 0)
 		ops_reply_error(req, "link", ino, r);
 	else

@@ -27,9 +27,8 @@ static bool is_access_acl(const struct tree *tree, const char *name)
 	return strcmp(name, ACCESS_ACL) == 0 || (tree->is_xfs && strcmp(name, XFS_ACL) == 0);
 }
 
-/* The value as shown: a pending file's ACL agrees with its shown mode. */
-static int get(struct overlay *ov, const struct node_info *node, int fd, const char *name,
-	       void *ret_value, size_t size, size_t *ret_len)
+static int get_now(struct overlay *ov, const struct node_info *node, int fd, const char *name,
+		   void *ret_value, size_t size, size_t *ret_len)
 {
 	char path[TREE_FD_PATH_MAX];
 	struct stat st;
@@ -48,6 +47,39 @@ static int get(struct overlay *ov, const struct node_info *node, int fd, const c
 	}
 	*ret_len = (size_t)len;
 	return 0;
+}
+
+/* The value as shown: a pending file's ACL agrees with its shown mode, and its capabilities are never away. */
+static int get(struct overlay *ov, const struct node_info *node, int fd, const char *name,
+	       void *ret_value, size_t size, size_t *ret_len)
+{
+	uint64_t look = run_look(&ov->run);
+	int r = get_now(ov, node, fd, name, ret_value, size, ret_len);
+
+	if (!run_has_applied(&ov->run, look))
+		return r;
+	node_lock(ov->nodes, node->ino);
+	r = get_now(ov, node, fd, name, ret_value, size, ret_len);
+	node_unlock(ov->nodes, node->ino);
+	return r;
+}
+
+/* Returns the length of the list, or -errno. */
+static ssize_t list_names(struct overlay *ov, const struct node_info *node, int fd, char *ret_list)
+{
+	uint64_t look = run_look(&ov->run);
+	char path[TREE_FD_PATH_MAX];
+	ssize_t len = listxattr(tree_fd_path(fd, path), ret_list, XATTR_LIST_MAX);
+
+	if (run_has_applied(&ov->run, look)) {
+		node_lock(ov->nodes, node->ino);
+		len = listxattr(path, ret_list, XATTR_LIST_MAX);
+		if (len < 0)
+			len = -errno;
+		node_unlock(ov->nodes, node->ino);
+		return len;
+	}
+	return len < 0 ? -errno : len;
 }
 
 static void reply_value(fuse_req_t req, const char *op, fuse_ino_t ino, int r, const char *value,
@@ -110,16 +142,15 @@ void ops_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 	struct overlay *ov = ops_overlay(req);
 	AUTO_FREE char *list = malloc(XATTR_LIST_MAX);
 	AUTO_FD int fd = -1;
-	char path[TREE_FD_PATH_MAX];
 	struct caller caller;
 	struct node_info node;
 	ssize_t len = 0;
 	int r = list ? node_open(ov->nodes, ino, &fd, &node) : -ENOMEM;
 
 	if (r == 0) {
-		len = listxattr(tree_fd_path(fd, path), list, XATTR_LIST_MAX);
+		len = list_names(ov, &node, fd, list);
 		if (len < 0)
-			r = -errno;
+			r = (int)len;
 	}
 	if (r == 0 && len > 0) {
 		ops_caller(req, &caller);

@@ -247,6 +247,31 @@ void run_show(struct run *run, const struct node_info *node, int fd, struct stat
 		present(&run->options->rule, io_st);
 }
 
+uint64_t run_look(const struct run *run)
+{
+	return atomic_load(&run->applying.ended);
+}
+
+bool run_has_applied(const struct run *run, uint64_t look)
+{
+	/* Whatever had begun by now had ended by then. */
+	return atomic_load(&run->applying.begun) != look;
+}
+
+int run_apply(struct run *run, int fd, const struct stat *before, bool has_no_xattr,
+	      struct stat *ret_st)
+{
+	bool is_visible = !has_no_xattr || before->st_mode & (S_ISUID | S_ISGID);
+	int r;
+
+	if (is_visible)
+		atomic_fetch_add(&run->applying.begun, 1);
+	r = apply_seen(fd, TREE_FD_DIR, &run->options->rule, before, has_no_xattr, ret_st);
+	if (is_visible)
+		atomic_fetch_add(&run->applying.ended, 1);
+	return r;
+}
+
 /* Puts the mark on the inode, or into the journal where marks are refused. */
 static int make_durable(struct run *run, int fd, const struct stat *st, uint32_t *io_flags)
 {
@@ -308,7 +333,9 @@ static int settle_changed(struct run *run, struct node_info *io_node, int fd, st
 	if (o->policy == POLICY_ROOT_ONLY && io_node->id != NODE_ROOT)
 		return 0;
 	if (run_is_pending(run, io_node, fd, io_st)) {
-		r = apply_entry(fd, TREE_FD_DIR, &o->rule, io_st);
+		const struct stat before = *io_st;
+
+		r = run_apply(run, fd, &before, false, io_st);
 		if (r < 0)
 			return r;
 	}

@@ -48,6 +48,9 @@ struct run {
 		uint64_t begun;			     /* guarded by lock, like the numbers below */
 		uint64_t numbers[RUN_CREATIONS_MAX]; /* of those under way, 0: free */
 	} creating;
+	struct { /* see run_look; each only grows */
+		_Atomic uint64_t begun, ended;
+	} applying;
 };
 
 /*
@@ -91,6 +94,19 @@ bool run_is_pending(struct run *run, const struct node_info *node, int fd, const
 
 /* run_show: *io_st, real attributes, becomes what the consumer sees. */
 void run_show(struct run *run, const struct node_info *node, int fd, struct stat *io_st);
+
+/*
+ * run_apply: apply_seen() by this run's rule, under the inode's lock.
+ *
+ * A change of group takes set-ID bits and capabilities away, and they are put back: a file that may have such or an
+ * ACL must not be looked at meanwhile. Who looks without the lock, which the walker may hold for long, asks run_look()
+ * before and gives the answer to run_has_applied() afterwards: true, if what he saw must be looked at again, under the
+ * lock.
+ */
+int run_apply(struct run *run, int fd, const struct stat *before, bool has_no_xattr,
+	      struct stat *ret_st);
+uint64_t run_look(const struct run *run);
+bool run_has_applied(const struct run *run, uint64_t look);
 
 /*
  * run_creation_begin, run_creation_end: around making an object and run_settle_created(): between the

@@ -8,7 +8,7 @@
 . "$(dirname "$0")/lib.sh"
 need_root
 need_fuse
-need_tools mkfs.ext4 setpriv ionice
+need_tools mkfs.ext4 setpriv ionice setcap
 own_mounts "$0" "$@"
 start_test
 
@@ -213,6 +213,29 @@ keeper main send rate rate=0 >/dev/null
 check 'rate: no limit finishes' turns_native main
 check 'pace: nothing is left' all_converged "$lower"
 finish pace
+
+echo '# files that are looked at while the walk is at them'
+# Each change waits for the disk: the moment in which set-ID bits and capabilities are away is long.
+make_lower 1
+files=("$lower"/dir0/file*)
+chmod 6777 "${files[@]}"
+for file in "${files[@]}"; do
+	setcap cap_net_raw+ep "$file"
+done
+mount -o remount,sync "$scratch/volume"
+overlay main "$lower" "$target" "gid=$gid" paused handoff=no
+coproc LOOKS { exec "$helpers/steady" 6777 "$target"/dir0/file*; }
+looks_pid=$LOOKS_PID
+exec {looks_out}<&"${LOOKS[0]}" {looks_in}>&"${LOOKS[1]}"
+eval "exec ${LOOKS[0]}<&- ${LOOKS[1]}>&-"
+read -r _ <&"$looks_out"
+check 'looked at: converges' keeper main wait state=converged resume
+exec {looks_in}>&-
+cat <&"$looks_out"
+check 'looked at: nothing is away for a moment' wait "$looks_pid"
+check_same 'looked at: the bits are there' '6777 6777 6777 6777 6777' "$(stat -c %a "${files[@]}" | xargs)"
+mount -o remount,async "$scratch/volume"
+finish 'looked at'
 
 echo '# interruption'
 make_lower 40

@@ -43,7 +43,8 @@ static bool keeps_atime(const struct overlay *ov, const struct stat *st, int fla
 /*
  * Where nobody but us changes directories the kernel may keep what was listed until it sees a change itself. A
  * listing that must be seen in the access time goes to the lower directory, and is what is kept from then
- * on; what changes one of the times without changing the directory drops it (overlay_invalidate_listing).
+ * on; what changes one of the times without changing the directory drops it (overlay_invalidate_listing). Where
+ * every listing must be seen, nothing is kept, not even for whoever has the directory open and reads it again.
  */
 static int choose_listing(struct overlay *ov, fuse_ino_t ino, struct fuse_file_info *io_fi)
 {
@@ -58,7 +59,7 @@ static int choose_listing(struct overlay *ov, fuse_ino_t ino, struct fuse_file_i
 	if (r == 0)
 		r = tree_stat(fd, &st);
 	if (r == 0) {
-		io_fi->cache_readdir = 1;
+		io_fi->cache_readdir = ov->atime != ATIME_ALWAYS || io_fi->flags & O_NOATIME;
 		io_fi->keep_cache = keeps_atime(ov, &st, io_fi->flags);
 	}
 	return r;

@@ -289,10 +289,20 @@ touch -a -d 2001-01-01 "$lower/file"
 cat "$target/file" >/dev/null
 check_same 'noatime is honoured on the lower tree' 978307200 "$(stat -c %X "$lower/file")"
 finish set
-begin strictatime
+begin strictatime coherence=exclusive
 touch -a -d 2001-01-01 "$lower/file"
 cat "$target/file" >/dev/null
 check 'strictatime too' [ "$(stat -c %X "$lower/file")" -gt 978307200 ]
+check 'at every listing by who has a directory open all the time' python3 -c '
+import os, sys, time
+fd = os.open(sys.argv[1], os.O_RDONLY)
+for _ in range(3):
+    time.sleep(0.02)
+    before = os.stat(sys.argv[2]).st_atime_ns
+    os.listdir(fd)
+    if os.stat(sys.argv[2]).st_atime_ns == before:
+        sys.exit(1)
+' "$target/list" "$lower/list"
 finish strictatime
 rm -rf "$lower"
 mkdir "$lower"

@@ -67,8 +67,19 @@ static void compare_time(const char *op, const char *what, const char *name,
 		       changed[0] ? "changed on A only" : "changed on B only");
 }
 
+/*
+ * With relatime an access is seen when the ctime is not older than the last one: the converger's ctime makes it be seen
+ * on B, where nothing has become of A's.
+ */
+static bool is_atime_of_converged(const struct observation before[2])
+{
+	return ns_between(&before[0].ctime, &before[0].atime) > 0 &&
+	       ns_between(&before[1].ctime, &before[1].atime) <= 0;
+}
+
 static void compare_times(const char *op, const char *what, const struct observed *o,
-			  const struct timespec *began, bool converges, struct difference *d)
+			  const struct timespec *began, struct compare_mode mode,
+			  struct difference *d)
 {
 	const struct observation *before = o->before, *after = o->after;
 	/* Another file by the same name was not changed by the step. */
@@ -99,7 +110,9 @@ static void compare_times(const char *op, const char *what, const struct observe
 			continue;
 		compare_time(op, what, times[i].name,
 			     has_before ? (const struct timespec **)times[i].before : none,
-			     (const struct timespec **)times[i].after, began, converges && i == 2,
+			     (const struct timespec **)times[i].after, began,
+			     i == 2 ? mode.converges :
+				      i == 0 && mode.is_relatime && is_atime_of_converged(before),
 			     d);
 	}
 	/* What one step changed; what two steps changed lies any time apart. */
@@ -111,14 +124,14 @@ static void compare_times(const char *op, const char *what, const struct observe
 	for (int i = 0; i < 2; i++)
 		is_near[i] = llabs(ns_between(&after[i].mtime, &after[i].ctime)) < SAME_TICK_NS;
 	if (is_both_now && is_near[0] != is_near[1] &&
-	    !(converges && is_near[0] && ns_between(&after[1].mtime, &after[1].ctime) > 0))
+	    !(mode.converges && is_near[0] && ns_between(&after[1].mtime, &after[1].ctime) > 0))
 		difference_set(d, op, DIFFERENCE_APART, "%s: mtime and ctime %s on A, %s on B",
 			       what, is_near[0] ? "equal" : "differ",
 			       is_near[1] ? "equal" : "differ");
 }
 
 void compare_observed(const char *op, const char *what, const struct observed *o,
-		      const struct timespec *began, bool converges, struct difference *d)
+		      const struct timespec *began, struct compare_mode mode, struct difference *d)
 {
 	const struct observation *a = &o->after[0], *b = &o->after[1];
 
@@ -143,7 +156,7 @@ void compare_observed(const char *op, const char *what, const struct observed *o
 #undef FIELD
 	/* A FUSE inode's times are the server's business, and a FIFO's data never comes to it. */
 	if (!S_ISFIFO(a->mode))
-		compare_times(op, what, o, began, converges, d);
+		compare_times(op, what, o, began, mode, d);
 }
 
 void compare_results(const char *op, const struct result *a, const struct result *b,
@@ -269,7 +282,8 @@ static void compare_entry(struct comparison *c, const char *path, const int dirs
 
 	for (int i = 0; i < 2; i++)
 		observe(fds[i], "", &o.after[i]);
-	compare_observed(c->kind, path, &o, &never, true, c->d);
+	compare_observed(c->kind, path, &o, &never, (struct compare_mode){ .converges = true },
+			 c->d);
 	if (c->d->is_found || o.after[0].error)
 		return;
 	compare_inodes(c, path, o.after[0].ino, o.after[1].ino);

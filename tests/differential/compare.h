@@ -38,8 +38,8 @@
  *   writes by direct I/O that the lower file system refuses as not aligned: set-ID bits and capabilities
  *   go before
  *   an fallocate that the lower file system has not got, or refuses of a file that became immutable or
- *   append-only after it was opened, and a hole behind the end, which is none: set-ID bits and capabilities
- *   go before it is asked; so they do before a copy_file_range from a file that is open for direct I/O
+ *   append-only after it was opened, and a hole behind the end or in a hole, which is none: set-ID bits and
+ *   capabilities go before it is asked; so they do before a copy_file_range from a file that is open for direct I/O
  *
  * Left out in a user namespace, where file data goes through the overlay's page cache:
  *
@@ -52,7 +52,7 @@
  *
  * Deliberate deviations (README): file capabilities survive (eager.c puts them back); while files are
  * being converged (a file that is moved: at once), a ctime that changed on the overlay's side alone is
- * the converger's.
+ * the converger's; so is, with relatime, the access time that changes at the next access because of it.
  */
 
 #include "tests/differential/step.h"
@@ -72,17 +72,20 @@ struct difference {
 void difference_set(struct difference *d, const char *kind, const char *what, const char *format,
 		    ...) __attribute__((format(printf, 4, 5)));
 
+/* What decides which times may change. */
+struct compare_mode {
+	bool converges; /* files may be converged meanwhile */
+	bool is_relatime;
+};
+
 /* An object on both sides, before and after a step. */
 struct observed {
 	struct observation before[2], after[2];
 };
 
-/*
- * compare_observed: @began: the file systems' coarse clock when the step began; @converges: files may
- * be converged meanwhile.
- */
+/* compare_observed: @began: the file systems' coarse clock when the step began. */
 void compare_observed(const char *op, const char *what, const struct observed *o,
-		      const struct timespec *began, bool converges, struct difference *d);
+		      const struct timespec *began, struct compare_mode mode, struct difference *d);
 
 void compare_results(const char *op, const struct result *eager, const struct result *overlay,
 		     struct difference *d);

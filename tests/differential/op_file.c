@@ -174,6 +174,15 @@ static unsigned char *random_data(const struct step *s)
 	return data;
 }
 
+/*
+ * The buffer for what is read, in memory of its own by now: on btrfs, direct I/O into a page that has none, or shares it
+ * with a child, goes through the page cache, and changes the access time, which it does not else.
+ */
+static unsigned char *fresh_data(const struct step *s)
+{
+	return memset(data_buffer(), 0, (size_t)s->length);
+}
+
 static int64_t report_data(struct result *r, ssize_t n)
 {
 	if (n > 0)
@@ -189,13 +198,13 @@ static int64_t run_read(struct hands *h, const struct step *s, struct result *r)
 	/* Which error reading a directory gives depends on its position, a cookie. */
 	if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode) && lseek(fd, 0, SEEK_SET) < 0)
 		return -1;
-	return report_data(r, read(fd, data_buffer(), (size_t)s->length));
+	return report_data(r, read(fd, fresh_data(s), (size_t)s->length));
 }
 
 static int64_t run_pread(struct hands *h, const struct step *s, struct result *r)
 {
 	return report_data(r,
-			   pread(slot_fd(h, s->slot), data_buffer(), (size_t)s->length, s->offset));
+			   pread(slot_fd(h, s->slot), fresh_data(s), (size_t)s->length, s->offset));
 }
 
 /*
@@ -315,6 +324,19 @@ static bool has_privileges(int fd, off_t *ret_size)
 	       fgetxattr(fd, "security.capability", NULL, 0) > 0;
 }
 
+/* Whether a hole is to be where none can be made: behind the end, or in a hole (btrfs). */
+static bool is_hole(int fd, const struct step *s, off_t size)
+{
+	off_t at, data;
+
+	if (s->offset >= size)
+		return true;
+	at = lseek(fd, 0, SEEK_CUR);
+	data = lseek(fd, s->offset, SEEK_DATA);
+	lseek(fd, at, SEEK_SET);
+	return data < 0 || data >= s->offset + s->length;
+}
+
 static int64_t run_fallocate(struct hands *h, const struct step *s, struct result *r)
 {
 	int fd = slot_fd(h, s->slot), flags = 0;
@@ -324,7 +346,7 @@ static int64_t run_fallocate(struct hands *h, const struct step *s, struct resul
 	if (has_both_privileges(fd))
 		return 0;
 	if (has_privileges(fd, &size)) {
-		if (s->flags & FALLOC_FL_PUNCH_HOLE && s->offset >= size)
+		if (s->flags & FALLOC_FL_PUNCH_HOLE && is_hole(fd, s, size))
 			return 0;
 		if (ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0 &&
 		    flags & (FS_APPEND_FL | FS_IMMUTABLE_FL))

@@ -181,8 +181,11 @@ static int run_step(struct scene *sc, const struct step *s)
 {
 	const char *op = op_get(s->op)->name;
 	/* What is moved is converged at once, also while the walk is paused. */
-	bool converges =
-		sc->trial->volume.converges || op_is(s->op, "rename") || op_is(s->op, "unlink");
+	const struct compare_mode mode = {
+		.converges = sc->trial->volume.converges || op_is(s->op, "rename") ||
+			     op_is(s->op, "unlink"),
+		.is_relatime = strcmp(sc->trial->volume.atime, "relatime") == 0,
+	};
 	const struct result *results;
 	struct observed slot;
 	struct objects objects;
@@ -208,15 +211,15 @@ static int run_step(struct scene *sc, const struct step *s)
 		compare_results(op, &results[0], &results[1], sc->difference);
 	for (int i = 0; i < OBJECTS; i++) {
 		if (objects.paths[i][0])
-			compare_observed(op, objects.paths[i], &objects.observed[i], &began,
-					 converges, sc->difference);
+			compare_observed(op, objects.paths[i], &objects.observed[i], &began, mode,
+					 sc->difference);
 	}
 	if (results[0].has_slot && results[1].has_slot) {
 		for (int side = 0; side < SIDES; side++) {
 			slot.before[side] = results[side].before;
 			slot.after[side] = results[side].after;
 		}
-		compare_observed(op, "descriptor", &slot, &began, converges, sc->difference);
+		compare_observed(op, "descriptor", &slot, &began, mode, sc->difference);
 	}
 	note_opened(sc, s, &results[0]);
 	return 0;

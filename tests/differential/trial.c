@@ -79,12 +79,17 @@ static int run_converge(struct scene *sc, const struct step *s)
 
 /*
  * A's file of a step, O_PATH: nothing is opened, because inotify would see that. B's is looked for too: what is
- * followed on the way has an access time. Returns -1 when there is none.
+ * followed on the way has an access time. A slash behind the name of a file means nothing here: what refuses to
+ * remove "file/" as a directory looks at the file first. Returns -1 when there is none.
  */
-static int pin_object(const struct scene *sc, const char *path, int flags)
+static int pin_object(const struct scene *sc, const char *name, int flags)
 {
+	char path[TREE_PATH_MAX];
 	int fds[SIDES];
 
+	strcpy(path, name);
+	for (size_t len = strlen(path); len > 1 && path[len - 1] == '/'; len--)
+		path[len - 1] = '\0';
 	for (int side = 0; side < SIDES; side++)
 		fds[side] = openat(sc->roots[side], path, O_PATH | O_CLOEXEC | flags);
 	cleanup_fd(&fds[SIDE_OVERLAY]);

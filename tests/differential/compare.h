@@ -30,6 +30,8 @@
  *   them before it asks
  *   chown(2) of an append-only or immutable file with capabilities: the kernel has us remove them as a
  *   user would, who may not
+ *   by which of its names a file is open that was opened by its handle (inotify tells it): whichever the
+ *   kernel has at hand, or none
  *   what inotify calls a nameless (O_TMPFILE) file: "/" in FUSE, "#" and its inode number elsewhere
  *   ftruncate and copy_file_range to a file that became immutable or append-only after it was opened: in
  *   passthrough the server has no descriptor from before

@@ -75,6 +75,38 @@ static void generate_handle(struct generator *g, struct step *s)
 	s->slot = (uint8_t)random_below(&g->random, SLOTS);
 }
 
+/* Whether two descriptors lead to a file by the same name. */
+static bool has_same_name(int a, int b)
+{
+	char link[64], names[2][8192];
+	const int fds[2] = { a, b };
+
+	for (int i = 0; i < 2; i++) {
+		ssize_t len;
+
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fds[i]);
+		len = readlink(link, names[i], sizeof(names[i]) - 1);
+		if (len < 0)
+			return false;
+		names[i][len] = '\0';
+	}
+	return strcmp(names[0], names[1]) == 0;
+}
+
+/* Opens the file by its handle, or by its path where that leads to another name: compare.h. */
+static int open_either(struct hands *h, const struct step *s, struct file_handle *handle)
+{
+	const int flags = s->flags | O_NONBLOCK | O_CLOEXEC;
+	AUTO_FD int named = open(s->path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	AUTO_FD int handled = open_by_handle_at(h->readable_fd, handle, O_PATH | O_CLOEXEC);
+
+	if (handled < 0)
+		return -1;
+	if (has_same_name(named, handled))
+		return open_by_handle_at(h->readable_fd, handle, flags);
+	return open(s->path, flags | O_NOFOLLOW);
+}
+
 static int64_t run_handle(struct hands *h, const struct step *s, struct result *r)
 {
 	struct {
@@ -87,7 +119,7 @@ static int64_t run_handle(struct hands *h, const struct step *s, struct result *
 	if (name_to_handle_at(AT_FDCWD, s->path, &handle.head, &mount_id, 0) < 0)
 		return -1;
 	result_add(r, "made ");
-	fd = open_by_handle_at(h->readable_fd, &handle.head, s->flags | O_NONBLOCK | O_CLOEXEC);
+	fd = open_either(h, s, &handle.head);
 	if (fd >= 0 && fstat(fd, &st) == 0)
 		result_add_stat(r, &st);
 	return slot_set(h, s->slot, fd);

@@ -109,26 +109,33 @@ void step_print(FILE *out, const struct step *step)
 	fprintf(out, ")%s\n", step->relative ? " in its working directory" : "");
 }
 
+static struct timespec time_of(const struct statx_timestamp *t)
+{
+	return (struct timespec){ .tv_sec = t->tv_sec, .tv_nsec = t->tv_nsec };
+}
+
 void observe(int fd, const char *path, struct observation *ret)
 {
-	struct stat st;
+	struct statx st;
 
 	memset(ret, 0, sizeof(*ret));
-	if (fstatat(fd, path, &st, AT_SYMLINK_NOFOLLOW | (*path ? 0 : AT_EMPTY_PATH)) < 0) {
+	if (statx(fd, path, AT_SYMLINK_NOFOLLOW | (*path ? 0 : AT_EMPTY_PATH), STATX_BASIC_STATS,
+		  &st) < 0) {
 		ret->error = errno;
 		return;
 	}
-	ret->mode = st.st_mode;
-	ret->uid = st.st_uid;
-	ret->gid = st.st_gid;
-	ret->nlink = (uint32_t)st.st_nlink;
-	ret->blksize = (uint32_t)st.st_blksize;
-	ret->rdev = st.st_rdev;
-	ret->size = (uint64_t)st.st_size;
-	ret->ino = st.st_ino;
-	ret->atime = st.st_atim;
-	ret->mtime = st.st_mtim;
-	ret->ctime = st.st_ctim;
+	ret->mode = st.stx_mode;
+	ret->uid = st.stx_uid;
+	ret->gid = st.stx_gid;
+	ret->nlink = st.stx_nlink;
+	ret->blksize = st.stx_blksize;
+	ret->rdev = makedev(st.stx_rdev_major, st.stx_rdev_minor);
+	ret->size = st.stx_size;
+	ret->ino = st.stx_ino;
+	ret->atime = time_of(&st.stx_atime);
+	ret->mtime = time_of(&st.stx_mtime);
+	ret->ctime = time_of(&st.stx_ctime);
+	ret->has_flags = st.stx_attributes & (STATX_ATTR_APPEND | STATX_ATTR_IMMUTABLE);
 }
 
 void result_add(struct result *r, const char *format, ...)

@@ -43,6 +43,7 @@ struct observation {
 	uint32_t mode, uid, gid, nlink, blksize;
 	uint64_t rdev, size, ino;
 	struct timespec atime, mtime, ctime;
+	bool has_flags; /* immutable or append-only; not compared: FUSE does not pass it */
 };
 
 struct result {

@@ -113,6 +113,8 @@ static bool is_flag_error(const struct scene *sc, const struct step *s, const st
 		return false;
 	if (s->relative)
 		return true; /* only the worker knows which file it was */
+	if (strchr(op_get(s->op)->arguments, 's') && (a->before.has_flags || a->after.has_flags))
+		return true;
 	for (int i = 0; i < OBJECTS; i++) {
 		AUTO_FD int fd = o->paths[i][0] ? pin_object(sc, o->paths[i], 0) : -1;
 

@@ -219,11 +219,17 @@ test-package: ## what README.md tells a new user, on fresh Debian machines (as r
 # What others are compared with: an example of libfuse, of the source that scripts/bootstrap has built from. Where the
 # system's libfuse is used there is no source, and the example is left out.
 FUSE_EXAMPLE := $(wildcard build/deps/src/fuse3/example/passthrough_hp.cc)
-PASSTHROUGH_HP := $(if $(FUSE_EXAMPLE),build/deps/passthrough_hp)
-build/deps/passthrough_hp: $(FUSE_EXAMPLE)
+PASSTHROUGH_HP := $(if $(FUSE_EXAMPLE),build/deps/passthrough_hp build/deps/passthrough_hp-killpriv)
+build/deps/passthrough_hp build/deps/passthrough_hp-killpriv: build/deps/%: build/deps/src/%.cc
 	$(call say,CXX,$@)
 	$(Q)g++ -std=c++17 -O2 -w -DPACKAGE_VERSION='"$(FUSE_MIN)"' -Ibuild/deps/src/fuse3/example $(call pkg,--cflags fuse3) -o $@ $< \
 		$(call pkg,--libs --static fuse3) -pthread
+build/deps/src/passthrough_hp.cc: $(FUSE_EXAMPLE)
+	$(Q)cp $< $@
+# The same, but the kernel does not ask for security.capability before each write.
+build/deps/src/passthrough_hp-killpriv.cc: $(FUSE_EXAMPLE)
+	$(Q)sed '/conn->no_interrupt = 1;/a fuse_set_feature_flag(conn, FUSE_CAP_HANDLE_KILLPRIV_V2);' $< >$@
+	$(Q)grep -q KILLPRIV_V2 $@
 
 .PHONY: bench bench-compare bench-converge bench-handoff bench-restart bench-upgrade bench-memory bench-call
 bench: bench-compare $(if $(QUICK),,bench-converge bench-handoff bench-restart bench-upgrade bench-memory bench-call) ## all benchmarks (as root), JSON and plots in build/bench; QUICK=1: three minutes, and a look at the baseline

@@ -28,19 +28,24 @@ at_most() {
 }
 here=$(dirname "$(realpath "$0")")
 PARTS=${PARTS:-ready calls data programs memory}
-all='native pending pending-shared converging virtual handed-off user-namespace bindfs passthrough_hp passthrough_hp-cached'
+all='native pending pending-shared converging virtual handed-off user-namespace bindfs passthrough_hp passthrough_hp-cached
+	passthrough_hp-killpriv ceiling ceiling-awake'
 if [ -n "${QUICK:-}" ]; then
-	ROUNDS=${ROUNDS:-3} TYPES=${TYPES:-ext4} CONTENDERS=${CONTENDERS:-native pending bindfs passthrough_hp}
-	CALL_FILES=300 LARGE_FILES=5000 MEMORY_FILES=10000 PROGRAM_FILES=1000 READY_FILES='1000 10000'
-	DATA_SIZE=32M DATA_TIME=100ms DATA_SIZES='4k 128k' DATA_WAYS='cached direct mapped'
-	DATA_PATTERNS='randread randwrite' IMAGE_SIZE=2G IMAGE_INODES=200000
+	ROUNDS=${ROUNDS:-3} TYPES=${TYPES:-ext4}
+	CONTENDERS=${CONTENDERS:-native pending pending-shared handed-off user-namespace bindfs passthrough_hp
+		passthrough_hp-killpriv ceiling ceiling-awake}
+	CALL_FILES=300 LARGE_FILES=5000 MEMORY_FILES=10000 PROGRAM_FILES=600 READY_FILES=${READY_FILES:-1000 10000}
+	DATA_SIZE=32M IMAGE_SIZE=2G IMAGE_INODES=200000
+	DATA_JOBS='cached:4k:randread,randwrite cached:128k:randread,randwrite direct:128k:randread,randwrite
+		mapped:4k:randread,randwrite'
 else
 	ROUNDS=${ROUNDS:-5} TYPES=${TYPES:-ext4 xfs} CONTENDERS=${CONTENDERS:-$all}
-	CALL_FILES=1000 LARGE_FILES=$(at_most 100000) MEMORY_FILES=$(at_most 100000) PROGRAM_FILES=4000
+	CALL_FILES=1000 LARGE_FILES=$(at_most 100000) MEMORY_FILES=$(at_most 100000) PROGRAM_FILES=3000
 	READY_FILES=${READY_FILES:-1000 10000 100000 1000000}
-	DATA_SIZE=128M DATA_TIME=200ms DATA_SIZES='4k 128k 1m' DATA_WAYS='cached direct mapped'
-	DATA_PATTERNS='read write randread randwrite' IMAGE_SIZE=12G
-	IMAGE_INODES=2500000
+	DATA_SIZE=128M IMAGE_SIZE=12G IMAGE_INODES=2500000
+	DATA_JOBS='cached:4k:read,write,randread,randwrite cached:128k:read,write,randread,randwrite cached:1m:read,write
+		direct:4k:read,write,randread,randwrite direct:128k:read,write,randread,randwrite direct:1m:read,write
+		mapped:4k:read,write,randread,randwrite'
 fi
 readonly CONVERGING_RATE=500
 OUTPUT=${OUTPUT:-$repository/build/bench/compare.json}
@@ -107,7 +112,7 @@ for type in $TYPES; do
 		began=$SECONDS
 		"part_$part"
 		summarise # what is measured is kept, whatever happens to the rest
-		printf '# %s, %s: %d s\n' "$part" "$type" $((SECONDS - began))
+		say "$part took $((SECONDS - began)) s"
 	done
 	kill_daemon TERM
 	remove_bench_volume

@@ -4,11 +4,14 @@
 # lib_bench.sh: a volume, and those who show it: what the parts of bench_compare.sh share. Sourced after lib.sh.
 #
 #   make_bench_volume TYPE     a file system in a loop device: $volume, and in it the tree $lower
+#   renew_bench_volume         the same, empty again
+#   say WORDS                  what it has come to, and when
 #   can_run CONTENDER          whether it is installed here; says why not
 #   show CONTENDER             $lower at $target; ${enter[@]} goes before commands that use it, ${servers[@]} are the
 #                              processes that serve it
 #   hide                       undoes show
 #   each_in_turn COMMAND...    in each round, for each contender: show, COMMAND... CONTENDER, hide
+#   counts_requests            whether it says how many requests it was sent: requests_of 'READ|WRITE', or of all kinds ''
 #   sample WHAT UNIT VALUE [OWN SERVER]   of the contender shown now; CPU time in us a call
 #   time_of COMMAND...         its seconds, in $seconds
 #
@@ -23,6 +26,7 @@ mkdir -p "$target" "$scratch/run"
 part='' contender='' type='' round=0
 
 passthrough_hp=${PASSTHROUGH_HP:-$repository/build/deps/passthrough_hp}
+ceiling=$TESTBIN/bench/ceiling
 
 make_bench_volume() {
 	local image
@@ -50,6 +54,13 @@ remove_bench_volume() {
 	rm -f "$scratch/$type.img"
 }
 
+renew_bench_volume() {
+	remove_bench_volume
+	make_bench_volume "$type"
+}
+
+say() { printf '# %4d s: %s, %s\n' "$SECONDS" "$type" "$*"; }
+
 can_run() {
 	case $1 in
 	pending-uring)
@@ -58,11 +69,22 @@ can_run() {
 		return 1
 		;;
 	bindfs) command -v bindfs >/dev/null && return ;;
+	passthrough_hp-killpriv) [ -x "$passthrough_hp-killpriv" ] && return ;;
 	passthrough_hp*) [ -x "$passthrough_hp" ] && return ;;
 	*) return 0 ;;
 	esac
 	printf '# left out: %s, which is not here (scripts/bootstrap)\n' "$1"
 	return 1
+}
+
+# Who is asked for what: the ceiling has no files but those it was just asked for, and the other passthrough_hp is another
+# in writing only.
+takes_part() {
+	case $1/$2 in
+	call_all/ceiling* | move_data/passthrough_hp-killpriv) ;;
+	move_data/passthrough_hp) [ -z "${QUICK:-}" ] ;;
+	*/ceiling* | */passthrough_hp-killpriv) return 1 ;;
+	esac
 }
 
 # overlay_of OPTION...: where the namespaces of ${enter[@]} are.
@@ -89,6 +111,15 @@ enter_user_namespace() {
 	printf '0 0 65536\n' >"/proc/$pid/gid_map"
 	holder=$pid
 	enter=(nsenter -t "$pid" -U -m --preserve-credentials)
+}
+
+# As many as our server has: one for each processor, at least two.
+server_threads() { nproc | awk '{ print $1 < 2 ? 2 : $1 }'; }
+
+show_ceiling() {
+	"$ceiling" "$@" "$target"
+	served_by bench/ceiling
+	mkdir "$target/calls"
 }
 
 served_by() {
@@ -120,14 +151,16 @@ show() {
 		bindfs "--force-group=$gid" -p ug+rwX --multithreaded "$lower" "$target"
 		served_by bindfs
 		;;
-	passthrough_hp)
-		"$passthrough_hp" "$lower" "$target" >/dev/null
-		served_by "$passthrough_hp"
+	passthrough_hp | passthrough_hp-killpriv)
+		"${passthrough_hp%/*}/$contender" -o allow_other "$lower" "$target" >/dev/null
+		served_by "$contender"
 		;;
 	passthrough_hp-cached)
-		"$passthrough_hp" --nopassthrough "$lower" "$target" >/dev/null
-		served_by "$passthrough_hp"
+		"$passthrough_hp" -o allow_other --nopassthrough "$lower" "$target" >/dev/null
+		served_by passthrough_hp
 		;;
+	ceiling) show_ceiling "$(server_threads)" 0 ;;
+	ceiling-awake) show_ceiling 1 1000 ;;
 	esac
 }
 
@@ -149,10 +182,12 @@ each_in_turn() {
 
 	for ((round = 1; round <= ROUNDS; round++)); do
 		for name in $CONTENDERS; do
+			takes_part "$1" "$name" || continue
 			show "$name"
 			"$@" "$name"
 			hide
 		done
+		say "$part: $1, round $round of $ROUNDS"
 	done
 }
 
@@ -172,6 +207,21 @@ sample_rates() {
 		sample "$1$name" /s $(awk -v n="$calls" -v s="$seconds" -v own="$own" -v server="$server" \
 			'BEGIN { printf "%.1f %.3f %.3f", n / s, own / n * 1e6, server / n * 1e6 }')
 	done
+}
+
+# Requests that the overlay was sent by now, those of the KINDs; of others nothing is known.
+requests_of() {
+	local kinds=$1
+
+	keeper main get requests | tr ' ' '\n' | awk -F : -v kinds="$kinds" 'kinds == "" || $1 ~ "^(" kinds ")$" { n += $2 }
+		END { printf "%d", n }'
+}
+
+counts_requests() {
+	case $contender in
+	pending* | user-namespace) ;;
+	*) return 1 ;;
+	esac
 }
 
 now_us() { printf '%s' "${EPOCHREALTIME/[.,]/}"; }

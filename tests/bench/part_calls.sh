@@ -17,6 +17,18 @@ call_all() {
 			>"$scratch/lines"
 		sample_rates "$threads-thread " <"$scratch/lines"
 	done
+	! counts_requests || count_hot_stat
+}
+
+# What a thousand looks cost at a file that was just made and written through the view.
+count_hot_stat() {
+	local before
+
+	"${enter[@]}" sh -c 'echo content >"$1" && test -s "$1"' _ "$target/calls/hot"
+	before=$(requests_of '')
+	"${enter[@]}" bash -c 'for ((i = 0; i < 1000; i++)); do test -s "$1"; done' _ "$target/calls/hot"
+	sample 'requests, 1000 hot stat' count $(($(requests_of '') - before))
+	"${enter[@]}" rm "$target/calls/hot"
 }
 
 list_large() {
@@ -36,7 +48,7 @@ chmod_large() {
 		enter=()
 		overlay_of handoff=no coherence=exclusive paused run=0123456789abcdef0123456789abcdef
 	fi
-	"${enter[@]}" "$TESTBIN/bench/rates" chmod "$target/large" 640 "${servers[@]}" >"$scratch/lines"
+	"${enter[@]}" "$TESTBIN/bench/rates" chmod "$target/large" 640 1000 "${servers[@]}" >"$scratch/lines"
 	sample_rates 'large ' <"$scratch/lines"
 	[ "$contender" != pending ] || keeper main wait state=converged resume
 }
@@ -55,6 +67,7 @@ chmod_all_in_turn() {
 				;;
 			esac
 		done
+		say "calls: chmod_large, round $round of $ROUNDS"
 	done
 	"$TESTBIN/bench/load" reset "$lower" 1000 1000
 }

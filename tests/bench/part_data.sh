@@ -3,38 +3,36 @@
 #
 # part_data.sh: bandwidth by block size and pattern: through the page cache, around it, and mapped (fio).
 
-# The jobs of one run of fio, one after the other, each on the file that is there.
+# The jobs of one run of fio, one after the other, each on the file that is there. fio looks ten times a second whether a
+# job has ended: one is as long as that.
 data_jobs() {
-	local size how rw engine direct
+	local job how size patterns rw engine
 
-	printf '[global]\nfilename=%s\nfilesize=%s\ntime_based\nruntime=%s\nstonewall\ninvalidate=0\nfadvise_hint=0\n' \
-		"$target/data" "$DATA_SIZE" "$DATA_TIME"
-	printf 'overwrite=1\nallow_file_create=0\nfallocate=none\n'
-	for how in $DATA_WAYS; do
+	printf '[global]\nfilename=%s\nfilesize=%s\ntime_based\nruntime=90ms\nstonewall\nthread\ndisk_util=0\n' \
+		"$target/data" "$DATA_SIZE"
+	printf 'invalidate=0\nfadvise_hint=0\noverwrite=1\nallow_file_create=0\nfallocate=none\n'
+	for job in $DATA_JOBS; do
+		IFS=: read -r how size patterns <<<"$job"
 		engine=psync
-		direct=0
-		case $how in
-		direct) direct=1 ;;
-		mapped) engine=mmap ;;
-		esac
-		for size in $DATA_SIZES; do
-			for rw in $DATA_PATTERNS; do
-				printf '[%s %s %s]\nrw=%s\nbs=%s\nioengine=%s\ndirect=%d\n' "$how" "$rw" "$size" "$rw" \
-					"$size" "$engine" "$direct"
-			done
+		[ "$how" != mapped ] || engine=mmap
+		for rw in ${patterns//,/ }; do
+			printf '[%s %s %s]\nrw=%s\nbs=%s\nioengine=%s\ndirect=%d\n' "$how" "$rw" "$size" "$rw" "$size" \
+				"$engine" "$([ "$how" = direct ] && echo 1 || echo 0)"
 		done
 	done
 }
 
 move_data() {
-	local before after
+	local before after requests=0
 
 	cat "$lower/data" >/dev/null
 	data_jobs >"$scratch/jobs"
+	! counts_requests || requests=$(requests_of 'READ|WRITE')
 	before=$("$TESTBIN/bench/rates" processor "${servers[@]}")
 	"${enter[@]}" fio --output-format=json --output="$scratch/fio.json" "$scratch/jobs" 2>"$scratch/fio.log" ||
 		{ cat "$scratch/fio.log"; return 1; }
 	after=$("$TESTBIN/bench/rates" processor "${servers[@]}")
+	! counts_requests || sample 'requests to read or write' count $(($(requests_of 'READ|WRITE') - requests))
 	jq -r '.jobs[] | .read.bw_bytes + .write.bw_bytes | . / 1048576 | tostring' "$scratch/fio.json" >"$scratch/rates"
 	jq -r '.jobs[].jobname' "$scratch/fio.json" | paste - "$scratch/rates" >"$scratch/lines"
 	while IFS=$'\t' read -r name rate; do

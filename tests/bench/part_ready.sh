@@ -2,7 +2,8 @@
 # shellcheck shell=bash
 #
 # part_ready.sh: from the call until a file can be used as it shall be, against the number of files: the overlay alone,
-# by way of the daemon, and what is done eagerly: chown -R and chmod -R, or one pass as kubelet makes it.
+# by way of the daemon, and what is done eagerly: chown -R and chmod -R, or one pass as kubelet makes it. The trees of all
+# sizes are there together, and have their turn in each round.
 
 ready_overlay() {
 	overlay_of handoff=no coherence=exclusive paused
@@ -10,13 +11,13 @@ ready_overlay() {
 }
 
 ready_daemon() {
-	"$BIN/fsgroupctl" mount --plugin local --source "$lower/tree" --target "$target" --fsgroup "$gid" --settle 0 \
+	"$BIN/fsgroupctl" mount --plugin local --source "$lower" --target "$target" --fsgroup "$gid" --settle 0 \
 		--volume-id bench --converge-rate 1 >/dev/null
 	stat "$target/dir-0/file-0" >/dev/null
 }
 
 ready_commands() {
-	chown -R ":$gid" "$lower"
+	chown -R ":$((gid + 1))" "$lower"
 	chmod -R ug+rwX "$lower"
 	chmod g+s "$lower"
 	stat "$lower/dir-0/file-0" >/dev/null
@@ -27,8 +28,9 @@ ready_one_pass() {
 	stat "$lower/dir-0/file-0" >/dev/null
 }
 
+# The commands come to what one pass has left: to other groups, but to the same bits, which is in their favour.
 get_ready() {
-	local files=$1 tree=$lower lower=$lower/tree
+	local files=$1 lower=$lower/tree-$1
 
 	contender=fsgroupfs
 	enter=()
@@ -36,15 +38,13 @@ get_ready() {
 	sample "$files files" s "$seconds"
 	umount "$target"
 	no_process_stays
-	lower=$tree contender=fsgroupctl
+	contender=fsgroupctl
 	time_of ready_daemon
 	sample "$files files" s "$seconds"
 	"$BIN/fsgroupctl" unmount bench
-	lower=$tree/tree contender='one pass'
-	"$TESTBIN/bench/load" reset "$lower" 1000 1000
+	contender='one pass'
 	time_of ready_one_pass
 	sample "$files files" s "$seconds"
-	"$TESTBIN/bench/load" reset "$lower" 1000 1000
 	contender='chown, chmod'
 	time_of ready_commands
 	sample "$files files" s "$seconds"
@@ -56,11 +56,15 @@ part_ready() {
 
 	"$BIN/fsgroupctl" list >/dev/null # the daemon starts
 	for files in $READY_FILES; do
-		mkdir "$lower/tree"
-		"$helpers/many" files "$lower/tree" "$files" 100
-		for ((round = 1; round <= ROUNDS; round++)); do
+		mkdir "$lower/tree-$files"
+		"$helpers/many" files "$lower/tree-$files" "$files" 100
+		[ "$files" -lt 100000 ] || say "there are $files files"
+	done
+	for ((round = 1; round <= ROUNDS; round++)); do
+		for files in $READY_FILES; do
 			get_ready "$files"
 		done
-		rm -rf "$lower/tree"
+		say "ready, round $round of $ROUNDS"
 	done
+	renew_bench_volume # far sooner than they can be removed
 }

@@ -6,15 +6,17 @@
  *     rates calls DIR COUNT THREADS [PID...]   each thread in a directory of its own, made and removed: COUNT files are
  *                                              created, written, looked at, changed, renamed, removed ...
  *     rates list DIR [PID...]                  every entry of DIR: getdents(2) and one fstatat(2) each
- *     rates chmod DIR MODE [PID...]            every file of DIR: fchmodat(2)
+ *     rates chmod DIR MODE ID [PID...]         every file of DIR: fchmodat(2), as user and group ID
  *     rates processor [PID...]                 prints what these have taken of it by now, in microseconds
  *
- * Kinds of calls that the file system does not have are left out. Prints a line "NAME CALLS SECONDS OWN SERVER" for each kind: the last two are seconds of processor time, of this
- * program and of the processes PID, which serve the file system.
+ * Kinds of calls that the file system does not have are left out. Prints a line "NAME CALLS SECONDS OWN SERVER" for each
+ * kind: the last two are seconds of processor time, of this program and of the processes PID, which serve the file
+ * system.
  */
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -378,11 +380,18 @@ static void run_calls(const char *path, uint64_t count, unsigned threads,
 	free(workers);
 }
 
+static void become(uint32_t id)
+{
+	must(setgroups(0, NULL), "setgroups");
+	must(setresgid(id, id, id), "setresgid");
+	must(setresuid(id, id, id), "setresuid");
+}
+
 static int usage(void)
 {
 	fprintf(stderr,
 		"usage: rates calls DIR COUNT THREADS [PID...] | rates list DIR [PID...] |\n"
-		"       rates chmod DIR MODE [PID...] | rates processor [PID...]\n");
+		"       rates chmod DIR MODE ID [PID...] | rates processor [PID...]\n");
 	return 2;
 }
 
@@ -400,7 +409,7 @@ static int read_servers(char **argv, struct servers *ret_servers)
 int main(int argc, char **argv)
 {
 	uint64_t count = 0;
-	uint32_t threads = 0;
+	uint32_t threads = 0, id = 0;
 	struct servers servers;
 
 	if (argc >= 5 && strcmp(argv[1], "calls") == 0 && parse_u64(argv[3], &count) == 0 &&
@@ -410,8 +419,9 @@ int main(int argc, char **argv)
 	} else if (argc >= 3 && strcmp(argv[1], "list") == 0 &&
 		   read_servers(argv + 3, &servers) == 0) {
 		visit_path("list", argv[2], look, 0, &servers);
-	} else if (argc >= 4 && strcmp(argv[1], "chmod") == 0 &&
-		   read_servers(argv + 4, &servers) == 0) {
+	} else if (argc >= 5 && strcmp(argv[1], "chmod") == 0 && parse_u32(argv[4], &id) == 0 &&
+		   read_servers(argv + 5, &servers) == 0) {
+		become(id);
 		visit_path("chmod", argv[2], change_mode, (mode_t)strtoul(argv[3], NULL, 8),
 			   &servers);
 	} else if (argc >= 2 && strcmp(argv[1], "processor") == 0 &&

@@ -12,7 +12,7 @@
 #   BIN=DIR              the programs     (default build/bin,   with SANITIZE build/bin-LIST)
 #   OBJ=DIR              the objects      (default build/obj,   with SANITIZE build/san-LIST/obj)
 #   TESTBIN=DIR          the test programs (default build/tests, with SANITIZE build/san-LIST/tests)
-#   QUICK=1, PARTS=LIST  make bench: a small one; some of its parts (tests/bench/bench_compare.sh)
+#   QUICK=1, PARTS=LIST  make bench: a small one; some of its parts (tests/bench/bench_all.sh, bench_compare.sh)
 #   COUNT=N              how often soak-failover kills the server on each file system (default 1000), how many volumes
 #                        soak-cycles mounts and unmounts (default 10000)
 #   FILTER=TEXT          run only the tests with TEXT in their name
@@ -186,7 +186,7 @@ run_tests = BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' FILTER='$(FI
 .PHONY: test-unit test-integ run-all-tests
 test-unit: $(UNIT_FILES) ## the unit tests alone
 	$(Q)$(run_tests) --unit
-test-integ: all $(INTEG_FILES) $(HELPER_FILES) $(DIFFERENTIAL_FILE) ## the integration tests alone (as root)
+test-integ: all $(INTEG_FILES) $(HELPER_FILES) $(BENCH_FILES) $(DIFFERENTIAL_FILE) ## the integration tests alone (as root)
 	$(Q)$(run_tests) --integ
 run-all-tests: test-programs
 	$(Q)$(run_tests)
@@ -232,10 +232,8 @@ build/deps/src/passthrough_hp-killpriv.cc: $(FUSE_EXAMPLE)
 	$(Q)grep -q KILLPRIV_V2 $@
 
 .PHONY: bench bench-compare bench-converge bench-handoff bench-restart bench-upgrade bench-memory bench-call
-bench: bench-compare $(if $(QUICK),,bench-converge bench-handoff bench-restart bench-upgrade bench-memory bench-call) ## all benchmarks (as root), JSON and plots in build/bench; QUICK=1: three minutes, and a look at the baseline
-	$(Q)scripts/bench-plot
-	$(Q)scripts/bench-table
-	$(Q)$(if $(QUICK),scripts/bench-guard)
+bench: all $(HELPER_FILES) $(BENCH_FILES) $(PASSTHROUGH_HP) ## all benchmarks (as root), JSON and plots in build/bench; QUICK=1: three minutes, and a look at the baseline
+	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' QUICK='$(QUICK)' $(if $(PARTS),PARTS='$(PARTS)') tests/bench/bench_all.sh
 bench-compare: all $(HELPER_FILES) $(BENCH_FILES) $(PASSTHROUGH_HP) ## beside the file system itself, bindfs and passthrough_hp (QUICK=1 PARTS="ready calls data programs memory")
 	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' QUICK='$(QUICK)' $(if $(PARTS),PARTS='$(PARTS)') tests/bench/bench_compare.sh
 bench-converge: all $(HELPER_FILES) $(BENCH_FILES) ## the walk against chown -R and chmod -R (FILES= ROUNDS= TYPES="ext4 xfs")

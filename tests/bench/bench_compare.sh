@@ -4,10 +4,12 @@
 # bench_compare.sh: the overlay beside the file system itself, bindfs and libfuse's passthrough_hp, in one run and in
 # turn. Needs root, /dev/fuse and loop devices.
 #
-#   QUICK=1              everything small, ext4 alone, three rounds: under three minutes
+#   QUICK=1              everything small, ext4 alone, three rounds: some two minutes
 #   ROUNDS, TYPES, PARTS, CONTENDERS   as below; PARTS="calls data" runs these alone
+#   CALL_FILES, LARGE_FILES, ...       as below; DATA_JOBS="WAY:SIZE:PATTERN,PATTERN ..."
 #   OUTPUT=build/bench/compare.json    the machine, the versions, every sample and a summary
 #
+# Beside them the ceiling: servers that answer at once and do nothing (ceiling.c), which show what /dev/fuse allows.
 # "native" is the tree itself by way of a bind mount: whose group its files have makes no difference to its speed. Ratios
 # are taken in each round, of speeds: 1 is native, more is faster; of the ready time native is one pass over the tree.
 # shellcheck disable=SC2034 # read by the parts
@@ -34,18 +36,20 @@ if [ -n "${QUICK:-}" ]; then
 	ROUNDS=${ROUNDS:-3} TYPES=${TYPES:-ext4}
 	CONTENDERS=${CONTENDERS:-native pending pending-shared handed-off user-namespace bindfs passthrough_hp
 		passthrough_hp-killpriv ceiling ceiling-awake}
-	CALL_FILES=300 LARGE_FILES=5000 MEMORY_FILES=10000 PROGRAM_FILES=600 READY_FILES=${READY_FILES:-1000 10000}
-	DATA_SIZE=32M IMAGE_SIZE=2G IMAGE_INODES=200000
-	DATA_JOBS='cached:4k:randread,randwrite cached:128k:randread,randwrite direct:128k:randread,randwrite
-		mapped:4k:randread,randwrite'
+	CALL_FILES=${CALL_FILES:-300} LARGE_FILES=${LARGE_FILES:-5000} MEMORY_FILES=${MEMORY_FILES:-10000}
+	PROGRAM_FILES=${PROGRAM_FILES:-600} READY_FILES=${READY_FILES:-1000 10000}
+	DATA_SIZE=${DATA_SIZE:-32M} IMAGE_SIZE=${IMAGE_SIZE:-2G} IMAGE_INODES=200000
+	DATA_JOBS=${DATA_JOBS:-cached:4k:randread,randwrite cached:128k:randread,randwrite direct:128k:randread,randwrite
+		mapped:4k:randread,randwrite}
 else
 	ROUNDS=${ROUNDS:-5} TYPES=${TYPES:-ext4 xfs} CONTENDERS=${CONTENDERS:-$all}
-	CALL_FILES=1000 LARGE_FILES=$(at_most 100000) MEMORY_FILES=$(at_most 100000) PROGRAM_FILES=3000
+	CALL_FILES=${CALL_FILES:-500} LARGE_FILES=$(at_most "${LARGE_FILES:-100000}")
+	MEMORY_FILES=$(at_most "${MEMORY_FILES:-100000}") PROGRAM_FILES=${PROGRAM_FILES:-2000}
 	READY_FILES=${READY_FILES:-1000 10000 100000 1000000}
-	DATA_SIZE=128M IMAGE_SIZE=12G IMAGE_INODES=2500000
-	DATA_JOBS='cached:4k:read,write,randread,randwrite cached:128k:read,write,randread,randwrite cached:1m:read,write
-		direct:4k:read,write,randread,randwrite direct:128k:read,write,randread,randwrite direct:1m:read,write
-		mapped:4k:read,write,randread,randwrite'
+	DATA_SIZE=${DATA_SIZE:-128M} IMAGE_SIZE=${IMAGE_SIZE:-12G} IMAGE_INODES=2500000
+	four=read,write,randread,randwrite
+	DATA_JOBS=${DATA_JOBS:-cached:4k:$four cached:128k:$four cached:1m:read,write direct:4k:$four direct:128k:$four
+		direct:1m:read,write mapped:4k:$four}
 fi
 readonly CONVERGING_RATE=500
 OUTPUT=${OUTPUT:-$repository/build/bench/compare.json}
@@ -96,10 +100,11 @@ summarise() {
 	 summary: ($samples | group_by([.part, .fs, .what, .contender]) | map(. as $group | .[0] |
 		{part, fs, what, contender, unit,
 		 median: ($group | map(.value) | median), min: ($group | map(.value) | min), max: ($group | map(.value) | max),
-		 ratio: ($group | map(. as $s | $s | speed($native["\($s.part)/\($s.fs)/\($s.what)/\($s.round)"])) |
-			map(values) | if length > 0 then median else null end),
+		 ratios: ($group | map(. as $s | $s | speed($native["\($s.part)/\($s.fs)/\($s.what)/\($s.round)"])) | map(values)),
 		 ownUs: ($group | map(.ownUs | values) | if length > 0 then median else null end),
-		 serverUs: ($group | map(.serverUs | values) | if length > 0 then median else null end)})),
+		 serverUs: ($group | map(.serverUs | values) | if length > 0 then median else null end)} |
+		(.ratios | if length > 0 then {ratio: median, ratioSpread: ((max - min) / median)} else {ratio: null, ratioSpread: null} end) as $of |
+		del(.ratios) + $of)),
 	 samples: $samples}' <"$samples" >"$OUTPUT.new"
 	mv "$OUTPUT.new" "$OUTPUT"
 }

@@ -6,6 +6,7 @@
 #   FILES=100000   files, 100 in a directory
 #   ROUNDS=5       of everything; each figure is the median of its rounds' ratios, taken side by side
 #   TYPES="ext4 xfs"
+#   QUIET_CALLS=2000   how long it is looked at who calls while nothing walks
 #   DURABLE=       not empty: the run has an id, as mountd's runs have
 #   OUTPUT=build/bench/converge.json
 #
@@ -26,6 +27,7 @@ FILES=${FILES:-100000}
 ROUNDS=${ROUNDS:-5}
 TYPES=${TYPES:-ext4 xfs}
 PARTS=${PARTS:-warm right cold foreground}
+QUIET_CALLS=${QUIET_CALLS:-2000}
 OUTPUT=${OUTPUT:-$repository/build/bench/converge.json}
 readonly PER=100 gid=4242
 load=$TESTBIN/bench/load
@@ -136,20 +138,22 @@ clear_foreground() {
 
 # One round: quiet (the walk is paused), then while it runs; "create quiet converging" and so on.
 measure_foreground() {
-	local pid
+	local pid stream
 
 	reset_tree
 	"$load" list "$lower"
 	mount_overlay
-	"${foreground[@]}" 2000 >"$scratch/quiet"
+	"${foreground[@]}" "$QUIET_CALLS" | sed 1d >"$scratch/quiet"
 	unmount
 	clear_foreground
 	mount_overlay
-	keeper main send resume >/dev/null
-	"${foreground[@]}" 1000000 >"$scratch/busy" &
+	exec {stream}< <(exec "${foreground[@]}" 1000000)
 	pid=$!
+	read -r _ <&"$stream"
 	walk
 	kill "$pid"
+	cat <&"$stream" >"$scratch/busy"
+	exec {stream}<&-
 	wait "$pid"
 	unmount
 	clear_foreground

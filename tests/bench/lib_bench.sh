@@ -5,6 +5,7 @@
 #
 #   make_bench_volume TYPE     a file system in a loop device: $volume, and in it the tree $lower
 #   renew_bench_volume         the same, empty again
+#   is_first_type              of $TYPES
 #   say WORDS                  what it has come to, and when
 #   can_run CONTENDER          whether it is installed here; says why not
 #   show CONTENDER             $lower at $target; ${enter[@]} goes before commands that use it, ${servers[@]} are the
@@ -58,6 +59,8 @@ renew_bench_volume() {
 	remove_bench_volume
 	make_bench_volume "$type"
 }
+
+is_first_type() { [ "$type" = "${TYPES%% *}" ]; }
 
 say() { printf '# %4d s: %s, %s\n' "$SECONDS" "$type" "$*"; }
 

@@ -9,7 +9,8 @@
  *     load foreground DIR LOOK FILES PER ROUNDS
  *                              in DIR again and again: create a file, stat one below LOOK that nobody has looked
  *                              at, overwrite a block, rest 1 ms; until all rounds are done, or SIGTERM. Prints a line
- *                              "create|stat|write COUNT P50 P90 P99" each, in microseconds
+ *                              "ready" when it begins, and in the end "create|stat|write COUNT P50 P90 P99" each, in
+ *                              microseconds
  *
  * LOOK is what `many files LOOK FILES PER` has made.
  */
@@ -176,6 +177,8 @@ static void run_foreground(int dir, int look, uint64_t files, uint64_t per, size
 	must(data, "data");
 	must(ftruncate(data, FILE_BLOCKS * BLOCK_BYTES), "data");
 	must(sigaction(SIGTERM, &term, NULL), "sigaction");
+	puts("ready");
+	fflush(stdout);
 	for (size_t i = 0; i < rounds && !is_over; i++) {
 		struct timespec since;
 		char name[32];

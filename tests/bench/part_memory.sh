@@ -42,7 +42,9 @@ weigh() {
 		'BEGIN { printf "%.3f", n / of }')"
 }
 
+# The lower file system has no part in it: one is enough.
 part_memory() {
+	is_first_type || return 0
 	mkdir "$lower/many"
 	"$helpers/many" files "$lower/many" "$MEMORY_FILES" 1000
 	ROUNDS=1 each_in_turn weigh

@@ -231,8 +231,9 @@ spread=slave
 # shellcheck disable=SC2016
 check 'place: where mounts of here appear it is another matter' elsewhere sh -c \
 	'"$1" mount --plugin local --source "$2" --target "$3" && mountpoint -q "$3"' _ "$BIN/fsgroupctl" "$scratch/empty" "$two/in"
-check 'place: umount' umount "$two/in" "$two"
+check 'place: umount' umount "$two/in"
 check 'place: is gone' goes "$two/in"
+check 'place: nobody is in it any more' umount "$two"
 mkdir "$scratch/jail"
 mount --rbind / "$scratch/jail"
 check 'place: another root' says 1 'has the client another root?' \

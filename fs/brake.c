@@ -103,6 +103,7 @@ void brake_set(struct brake *b, bool is_on)
 		atomic_store(&b->walker, 0);
 		b->slot_ends_ns = 0;
 		b->yielded_ns = 0;
+		b->yield_ns = 0;
 		b->judged_ns = 0;
 		b->rest_ns = REST_FIRST_NS;
 	}
@@ -188,6 +189,18 @@ static bool is_chosen(struct brake *b, uint64_t walker, uint64_t now_ns)
 	return true;
 }
 
+/* The slot is longer by what was yielded of it: by less than was meant, where somebody has woken the walker. */
+static void count_yield(struct brake *b, uint64_t now_ns)
+{
+	uint64_t passed = now_ns - b->yield_began_ns;
+
+	if (passed > b->yield_ns)
+		passed = b->yield_ns;
+	b->yielded_ns += passed;
+	b->slot_ends_ns += passed;
+	b->yield_ns = 0;
+}
+
 uint64_t brake_rest(struct brake *b, uint64_t walker, uint64_t now_ns)
 {
 	uint64_t last = atomic_load_explicit(&b->last_request_ns, memory_order_relaxed);
@@ -200,6 +213,7 @@ uint64_t brake_rest(struct brake *b, uint64_t walker, uint64_t now_ns)
 	if (!is_chosen(b, walker, now_ns))
 		return FOLLOWER_NS;
 	judge(b, now_ns);
+	count_yield(b, now_ns);
 	if (now_ns >= b->slot_ends_ns) {
 		/* The slot is over, and the rest follows; or the rest was, and this slot begins. */
 		bool has_rested = b->slot_ends_ns != 0 && now_ns >= b->slot_ends_ns + b->rest_ns;
@@ -215,11 +229,9 @@ uint64_t brake_rest(struct brake *b, uint64_t walker, uint64_t now_ns)
 		b->yielded_ns = 0;
 	}
 	if ((in_flight > 0 || now_ns < last + HOLD_NS) && b->yielded_ns < YIELD_MAX_NS) {
-		uint64_t yield_ns = in_flight > 0 ? SERVED_NS : last + HOLD_NS - now_ns;
-
-		b->yielded_ns += yield_ns;
-		b->slot_ends_ns += yield_ns;
-		return yield_ns;
+		b->yield_began_ns = now_ns;
+		b->yield_ns = in_flight > 0 ? SERVED_NS : last + HOLD_NS - now_ns;
+		return b->yield_ns;
 	}
 	atomic_store_explicit(&b->last_work_ns, now_ns, memory_order_relaxed);
 	return 0;

@@ -42,7 +42,8 @@ struct brake {
 	_Atomic uint64_t walker;	  /* 0: none */
 	_Atomic uint64_t walker_since_ns; /* its last question */
 	_Atomic uint64_t slot_ends_ns, yielded_ns, judged_ns;
-	_Atomic uint64_t rest_ns; /* between two slots */
+	_Atomic uint64_t yield_began_ns, yield_ns; /* what it was last told to wait; 0: nothing */
+	_Atomic uint64_t rest_ns;		   /* between two slots */
 };
 
 /* brake_set: whether anything walks. Off, all that was learnt but the resting histograms is forgotten. */

@@ -128,6 +128,27 @@ static void brake_rest_nothing_begins_in_a_request(void **state)
 	assert_true(w.worked > 20 * MS);
 }
 
+/* Whoever steers the walk wakes it: it asks again, and has not waited for as long as it was told to. */
+static void brake_rest_woken_early_works_no_longer(void **state)
+{
+	uint64_t began, end;
+	struct world w;
+
+	(void)state;
+	set_up(&w);
+	live(&w, BRAKE_LOOK, 100, 100 * US, 100 * US);
+	while (brake_rest(&w.brake, WALKER, w.now) > 0)
+		w.now += 10 * US;
+	brake_begin(&w.brake, w.now);
+	for (end = w.now + MS; w.now < end; w.now += 10 * US)
+		assert_true(brake_rest(&w.brake, WALKER, w.now) > 0);
+	brake_end(&w.brake, BRAKE_LOOK, end - MS, w.now);
+	w.now += MS;
+	for (began = w.now; brake_rest(&w.brake, WALKER, w.now) == 0; w.now += 10 * US)
+		assert_true(w.now < began + 1000 * MS);
+	assert_in_range(w.now - began, 0, 2 * MS);
+}
+
 static void brake_rest_unharmed_answers_let_it_work(void **state)
 {
 	struct world w;
@@ -218,6 +239,7 @@ int main(void)
 		cmocka_unit_test(brake_rest_without_requests_is_nothing),
 		cmocka_unit_test(brake_rest_one_walks_while_there_are_requests),
 		cmocka_unit_test(brake_rest_nothing_begins_in_a_request),
+		cmocka_unit_test(brake_rest_woken_early_works_no_longer),
 		cmocka_unit_test(brake_rest_unharmed_answers_let_it_work),
 		cmocka_unit_test(brake_rest_slow_answers_hold_it_back),
 		cmocka_unit_test(brake_rest_kinds_are_judged_by_themselves),

@@ -69,7 +69,7 @@ void gate_leave(struct gate *g);
 
 /*
  * gate_wait: gate_enter() for a thread that cannot take another request before it has answered this one: where that
- * would park, it waits for the end of the hold. Never GATE_PARKED.
+ * would park, it waits for the end of the hold, which must not need what that thread could serve. Never GATE_PARKED.
  */
 enum gate_verdict gate_wait(struct gate *g, uint64_t node, uint32_t pid);
 

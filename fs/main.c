@@ -36,7 +36,7 @@ static const char usage_text[] =
 	"  -o handoff=namespaces   the same, and at the copies of TARGET in other mount namespaces\n"
 	"  -o converge_rate=N      at most N files a second\n"
 	"  -o coherence=shared|exclusive   whether others change SOURCE directly\n"
-	"  -o transport=dev|io_uring   how requests come; io_uring is faster, and a dead server ends the mount\n"
+	"  -o transport=dev|io_uring   how requests come; with io_uring a dead server ends the mount\n"
 	"  -o context=LABEL        of SELinux, for all files (default: that of SOURCE); none: that of any FUSE mount\n"
 	"  -o paused               begin without converging\n"
 	"  -o watchdog=SECONDS     a server that hangs as long is replaced (default 10; 0: never)\n"

@@ -222,10 +222,7 @@ static int restrict_to_commands(const struct ring *ring, int device_fd)
 	return 0;
 }
 
-enum {
-	ENTRIES = 256
-}; /* commands at a time: not more than a thread has buffers, and then some at the start */
-
+/* One command a buffer at a time. */
 static int open_parts(struct ring *ring, int device_fd)
 {
 	struct io_uring_params p = {
@@ -233,7 +230,7 @@ static int open_parts(struct ring *ring, int device_fd)
 	};
 	int r;
 
-	ring->fd = (int)syscall(SYS_io_uring_setup, ENTRIES, &p);
+	ring->fd = (int)syscall(SYS_io_uring_setup, ring->buffer_count, &p);
 	if (ring->fd < 0)
 		return -errno;
 	r = map(ring, &p);
@@ -245,7 +242,8 @@ static int open_parts(struct ring *ring, int device_fd)
 	return ring->answer_fd < 0 ? -errno : 0;
 }
 
-int ring_open(int device_fd, struct ring **ret_ring)
+int ring_open(int device_fd, unsigned thread, unsigned threads, unsigned queues,
+	      struct ring **ret_ring)
 {
 	struct ring *ring = calloc(1, sizeof(*ring));
 	int r;
@@ -255,7 +253,12 @@ int ring_open(int device_fd, struct ring **ret_ring)
 	ring->fd = ring->answer_fd = -1;
 	ring->rings = ring->entries = MAP_FAILED;
 	ring->memory = MAP_FAILED;
-	r = open_parts(ring, device_fd);
+	ring->buffers = calloc(queues, sizeof(*ring->buffers));
+	for (unsigned queue = 0; ring->buffers && queue < queues; queue++) {
+		if (ring_serves(thread, threads, queue, queues))
+			ring->buffers[ring->buffer_count++].queue = (uint16_t)queue;
+	}
+	r = ring->buffers ? open_parts(ring, device_fd) : -ENOMEM;
 	if (r < 0) {
 		cleanup_fd(&ring->answer_fd);
 		ring_close(ring);
@@ -321,23 +324,20 @@ static int submit(struct ring *ring, unsigned wait)
 	return 0;
 }
 
-static int make_buffers(struct ring *ring, unsigned count, size_t payload_bytes)
+static int make_buffers(struct ring *ring, size_t payload_bytes)
 {
 	size_t each;
 
 	ring->payload_bytes = payload_bytes < PAYLOAD_MIN ? PAYLOAD_MIN : payload_bytes;
 	each = PAYLOAD_AT + (ring->payload_bytes + PAGE - 1) / PAGE * PAGE;
-	ring->buffers = calloc(count, sizeof(*ring->buffers));
-	if (!ring->buffers)
-		return -ENOMEM;
-	ring->memory_bytes = count * each;
+	ring->memory_bytes = ring->buffer_count * each;
 	if (ftruncate(ring->answer_fd, (off_t)ring->memory_bytes) < 0)
 		return -errno;
 	ring->memory = mmap(NULL, ring->memory_bytes, PROT_READ | PROT_WRITE, MAP_SHARED,
 			    ring->answer_fd, 0);
 	if (ring->memory == MAP_FAILED)
 		return -errno;
-	for (unsigned i = 0; i < count; i++) {
+	for (unsigned i = 0; i < ring->buffer_count; i++) {
 		struct buffer *b = &ring->buffers[i];
 
 		b->offset = (off_t)(i * each);
@@ -345,7 +345,6 @@ static int make_buffers(struct ring *ring, unsigned count, size_t payload_bytes)
 		b->parts[0] = (struct iovec){ b->memory, sizeof(struct header) };
 		b->parts[1] = (struct iovec){ b->memory + PAYLOAD_AT, each - PAYLOAD_AT };
 	}
-	ring->buffer_count = count;
 	return 0;
 }
 
@@ -363,26 +362,14 @@ static int registered(const struct ring *ring)
 	return 0;
 }
 
-int ring_register(struct ring *ring, unsigned thread, unsigned threads, unsigned queues,
-		  size_t payload_bytes)
+int ring_register(struct ring *ring, size_t payload_bytes)
 {
-	unsigned count = 0;
-	int r;
+	int r = make_buffers(ring, payload_bytes);
 
-	for (unsigned queue = 0; queue < queues; queue++)
-		count += ring_serves(thread, threads, queue, queues);
-	if (count > ENTRIES)
-		return -E2BIG;
-	r = make_buffers(ring, count, payload_bytes);
 	if (r < 0)
 		return r;
-	count = 0;
-	for (unsigned queue = 0; queue < queues; queue++) {
-		if (!ring_serves(thread, threads, queue, queues))
-			continue;
-		ring->buffers[count].queue = (uint16_t)queue;
-		prepare(ring, &ring->buffers[count++]);
-	}
+	for (unsigned i = 0; i < ring->buffer_count; i++)
+		prepare(ring, &ring->buffers[i]);
 	while (ring->to_submit > 0) {
 		r = submit(ring, 0);
 		if (r < 0 && r != -EINTR)

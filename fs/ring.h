@@ -49,10 +49,11 @@ unsigned ring_threads(unsigned queues, unsigned most);
 bool ring_serves(unsigned thread, unsigned threads, unsigned queue, unsigned queues);
 
 /*
- * ring_open: a ring of the calling thread, which can give the kernel commands for @device_fd and nothing else.
- * 0 or -errno; *ret_ring is to be freed by ring_close().
+ * ring_open: a ring of the calling thread, which is @thread of @threads and serves its share of @queues (ring_serves()). It
+ * can give the kernel commands for @device_fd and nothing else. 0 or -errno; *ret_ring is to be freed by ring_close().
  */
-int ring_open(int device_fd, struct ring **ret_ring);
+int ring_open(int device_fd, unsigned thread, unsigned threads, unsigned queues,
+	      struct ring **ret_ring);
 
 /* ring_close: with NULL, too. The descriptor of ring_answer_fd() is not closed. */
 void ring_close(struct ring *ring);
@@ -61,11 +62,10 @@ void ring_close(struct ring *ring);
 int ring_answer_fd(const struct ring *ring);
 
 /*
- * ring_register: buffers for requests of at most @payload_bytes beside their head, one for each queue that thread @thread
- * serves (ring_serves()). Once every queue has one, requests come here. Not before INIT is answered. 0 or -errno.
+ * ring_register: buffers for requests of at most @payload_bytes beside their head, one in each queue of this ring's. Once
+ * every queue has one, requests come here. Not before INIT is answered. 0 or -errno.
  */
-int ring_register(struct ring *ring, unsigned thread, unsigned threads, unsigned queues,
-		  size_t payload_bytes);
+int ring_register(struct ring *ring, size_t payload_bytes);
 
 /*
  * ring_next: hands over the answer to the last request, which has been written to ring_answer_fd() by now, and waits

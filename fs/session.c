@@ -292,9 +292,10 @@ static void serve_device(struct overlay *ov, struct reader *self)
 /* ---- rings ---- */
 
 /* A system call that makes a ring is none of those that are allowed later. */
-static void open_ring(struct overlay *ov, struct reader *self)
+static void open_ring(struct overlay *ov, struct reader *self, unsigned thread,
+		      unsigned thread_count)
 {
-	int r = ring_open(ov->device_fd, &self->ring);
+	int r = ring_open(ov->device_fd, thread, thread_count, ov->threads->queues, &self->ring);
 
 	if (r < 0)
 		atomic_store(&ov->threads->ring_error, r);
@@ -318,11 +319,10 @@ static void settle_on_processor(const struct server_threads *threads, unsigned t
 	(void)sched_setaffinity(0, sizeof(one), &one);
 }
 
-static void register_ring(struct overlay *ov, struct reader *self, unsigned thread)
+static void register_ring(struct overlay *ov, struct reader *self)
 {
 	struct server_threads *threads = ov->threads;
-	int r = ring_register(self->ring, thread, threads->count - threads->device_count,
-			      threads->queues, threads->request_bytes - REQUEST_HEAD_BYTES);
+	int r = ring_register(self->ring, threads->request_bytes - REQUEST_HEAD_BYTES);
 
 	if (r < 0)
 		atomic_store(&threads->ring_error, r);
@@ -360,6 +360,7 @@ static void *serve_requests(void *argument)
 	struct server_threads *threads = ov->threads;
 	unsigned index = atomic_fetch_add(&threads->joined, 1);
 	unsigned thread = index - threads->device_count; /* of those with a ring */
+	unsigned thread_count = threads->count - threads->device_count;
 	bool over_ring = index >= threads->device_count;
 	struct reader *self = &threads->readers[index];
 
@@ -370,13 +371,13 @@ static void *serve_requests(void *argument)
 	if (unshare(CLONE_FS) < 0)
 		log_line(LOG_ERROR, "start", "own fs_struct of a thread: %m");
 	if (over_ring) {
-		settle_on_processor(threads, thread, threads->count - threads->device_count);
-		open_ring(ov, self);
+		settle_on_processor(threads, thread, thread_count);
+		open_ring(ov, self, thread, thread_count);
 	}
 	pthread_barrier_wait(&threads->gate); /* the sandbox may be locked now */
 	pthread_barrier_wait(&threads->gate); /* INIT is answered */
 	if (over_ring)
-		register_ring(ov, self, thread);
+		register_ring(ov, self);
 	if (has_rings(threads))
 		pthread_barrier_wait(&threads->gate); /* each queue has its buffers */
 	if (over_ring)

@@ -50,7 +50,7 @@ static const struct command_help commands[] = {
 	  "  --settle MS          waits so long for a small volume to become native\n"
 	  "  --conflict WHAT      where another volume has another ownership on the tree: refuse, or be virtual\n"
 	  "  --coherence C        exclusive: nobody else writes below; shared: looked at again within a second\n"
-	  "  --transport T        dev, or io_uring: faster, but a server that dies ends the mount\n"
+	  "  --transport T        dev, or io_uring: fewer switches, but a server that dies ends the mount\n"
 	  "  --context LABEL      of SELinux, for all files of the overlay (default: that of the source);\n"
 	  "                       none: that of any FUSE mount\n"
 	  "  --persist            mounted again after a restart of the machine\n"

@@ -184,6 +184,12 @@ IFS= read -r line <&8 || true
 check_same 'what was open in passthrough is still read' content "$line"
 exec 8<&-
 check 'what is left is unmounted' umount "$target"
+mountpoint -q /sys/fs/fuse/connections || mount -t fusectl fusectl /sys/fs/fuse/connections
+check 'mounts' mounts handoff=no paused
+printf 1 >"/sys/fs/fuse/connections/$(stat -c %Ld "$target")/abort"
+check 'an aborted connection is its end' ends_at_once
+check 'and its keeper and server end' no_process_stays
+check 'what is left is unmounted' umount "$target"
 check 'mounts' mounts handoff=no paused debug_kill=mkdir.changed
 status=0
 timeout 10 mkdir "$target/half" 2>"$scratch/out" || status=$?

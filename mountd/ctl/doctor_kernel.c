@@ -154,6 +154,23 @@ static void judge_passthrough(struct doctor *d, int fuse_fd)
 		doctor_find(d, "FUSE passthrough", VERDICT_OK, NULL, "the kernel has it");
 }
 
+/* Whether --transport io_uring is refused; nothing else needs it. */
+static void judge_io_uring(struct doctor *d)
+{
+	static const char parameter[] = "/sys/module/fuse/parameters/enable_uring";
+	char text[16] = "";
+
+	if (io_read_line(AT_FDCWD, parameter, text, sizeof(text)) < 0)
+		doctor_find(d, "FUSE io_uring", VERDICT_OK, NULL,
+			    "not in this kernel, and not needed: --transport io_uring is refused");
+	else if (text[0] != 'Y')
+		doctor_find(d, "FUSE io_uring", VERDICT_OK, NULL,
+			    "off, and not needed: --transport io_uring needs Y in %s", parameter);
+	else
+		doctor_find(d, "FUSE io_uring", VERDICT_OK, NULL,
+			    "on: there is --transport io_uring");
+}
+
 static void judge_fuse(struct doctor *d)
 {
 	AUTO_FD int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
@@ -179,6 +196,7 @@ void doctor_kernel(struct doctor *d)
 		doctor_judge_release(d, name.release);
 	judge_beneath(d);
 	judge_fuse(d);
+	judge_io_uring(d);
 }
 
 /* ---- limits ---- */

@@ -43,9 +43,12 @@ check 'an unknown transport' refuses 1 'unknown transport' mount --plugin local 
 io_uring_is off
 check 'where the kernel does not do it, by the name of the parameter' refuses 1 "$uring_parameter is not Y" mount --plugin local \
 	--source "$data" --target "$pod" --fsgroup "$GROUP" --transport io_uring
+check 'doctor tells' grep -q "^ok *FUSE io_uring  *off.*$uring_parameter" <(ctl doctor)
 check 'nothing is mounted' no_mount_stays "$pod"
 check_same 'there is no volume' '[]' "$(ctl list --json | jq -c .)"
 io_uring_is on
+
+check 'doctor tells' grep -q '^ok *FUSE io_uring  *on' <(ctl doctor)
 
 # ---- what it says ----
 

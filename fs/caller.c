@@ -14,7 +14,8 @@
 
 #include "fs/base/cleanup.h"
 #include "fs/base/io.h"
-#include "fs/base/parse.h"
+#include "fs/caller_views.h"
+#include "fs/process_status.h"
 
 /* What this thread is now; a switch that changes nothing costs nothing. */
 static __thread mode_t current_umask = (mode_t)-1;
@@ -79,68 +80,18 @@ void caller_leave_stranger(void)
 	become(0, 0);
 }
 
-/*
- * The value of the line "@key:" of the caller's status, in a buffer that the caller frees with
- * *ret_buffer; NULL when it cannot be read.
- */
-static char *read_status(const struct caller *c, const char *key, char **ret_buffer)
-{
-	enum {
-		STATUS_BYTES = 1 << 20
-	}; /* 65,536 groups (NGROUPS_MAX) of at most 11 characters, and the rest */
-	AUTO_FREE char *buffer = malloc(STATUS_BYTES);
-	size_t key_len = strlen(key);
-	char path[32], *text, *line;
-	AUTO_FD int fd = -1;
-	ssize_t used;
-
-	if (!buffer || c->pid <= 0)
-		return NULL;
-	snprintf(path, sizeof(path), "%d/status", (int)c->pid);
-	fd = openat(c->proc_fd, path, O_RDONLY | O_CLOEXEC);
-	used = fd < 0 ? -1 : io_read_all(fd, buffer, STATUS_BYTES - 1);
-	if (used < 0)
-		return NULL;
-	buffer[used] = '\0';
-	text = buffer;
-	while ((line = strsep(&text, "\n"))) {
-		if (strncmp(line, key, key_len) == 0 && line[key_len] == ':') {
-			*ret_buffer = take_ptr(&buffer);
-			return line + key_len + 1;
-		}
-	}
-	return NULL;
-}
-
-bool caller_is_in_group(const struct caller *c, gid_t gid)
-{
-	AUTO_FREE char *buffer = NULL;
-	char *groups, *save = NULL;
-
-	if (c->gid == gid || (c->extra_group != GID_UNSET && c->extra_group == gid))
-		return true;
-	groups = read_status(c, "Groups", &buffer);
-	if (!groups)
-		return false;
-	for (char *word = strtok_r(groups, " \t", &save); word;
-	     word = strtok_r(NULL, " \t", &save)) {
-		gid_t member;
-
-		if (parse_gid(word, &member) == 0 && member == gid)
-			return true;
-	}
-	return false;
-}
+/* ---- what /proc says of him ---- */
 
 /* The map of a process's user namespace, as it looks from ours. Returns its length, or -1. */
-static ssize_t read_uid_map(const struct caller *c, const char *process, char *ret_map, size_t size)
+static ssize_t read_map(const struct caller *c, const char *process, const char *name,
+			char *ret_map, size_t size)
 {
-	char path[32];
+	char path[48];
 	AUTO_FD int fd = -1;
 
-	snprintf(path, sizeof(path), "%s/uid_map", process);
+	snprintf(path, sizeof(path), "%s/%s", process, name);
 	fd = openat(c->proc_fd, path, O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? -1 : read(fd, ret_map, size);
+	return fd < 0 ? -1 : io_read_all(fd, ret_map, size);
 }
 
 /*
@@ -150,17 +101,154 @@ static ssize_t read_uid_map(const struct caller *c, const char *process, char *r
 static bool is_in_our_user_namespace(const struct caller *c)
 {
 	char ours[4096], theirs[4096], pid[16];
-	ssize_t len = read_uid_map(c, "self", ours, sizeof(ours));
+	ssize_t len = read_map(c, "self", "uid_map", ours, sizeof(ours));
 
 	snprintf(pid, sizeof(pid), "%d", (int)c->pid);
-	return len > 0 && read_uid_map(c, pid, theirs, sizeof(theirs)) == len &&
+	return len > 0 && read_map(c, pid, "uid_map", theirs, sizeof(theirs)) == len &&
 	       memcmp(ours, theirs, (size_t)len) == 0;
+}
+
+static bool has_capability(const char *status, int capability)
+{
+	const char *set = process_status_find(status, "CapEff");
+
+	return set && strtoull(set, NULL, 16) >> capability & 1;
 }
 
 bool caller_has_capability(const struct caller *c, int capability)
 {
-	AUTO_FREE char *buffer = NULL;
-	const char *text = read_status(c, "CapEff", &buffer);
+	AUTO_FREE char *status = process_status_read(c->proc_fd, c->pid);
 
-	return text && strtoull(text, NULL, 16) >> capability & 1 && is_in_our_user_namespace(c);
+	return status && has_capability(status, capability) && is_in_our_user_namespace(c);
+}
+
+static bool is_in_groups(const char *status, gid_t gid)
+{
+	const char *groups = process_status_find(status, "Groups");
+
+	return groups && process_status_has(groups, gid);
+}
+
+/* ---- the rules where a request names the caller ---- */
+
+static bool is_in_group_or_capable(const struct caller *c, const struct stat *shown)
+{
+	AUTO_FREE char *status = NULL;
+
+	if (c->gid == shown->st_gid || c->extra_group == shown->st_gid)
+		return true;
+	status = process_status_read(c->proc_fd, c->pid);
+	return status && (is_in_groups(status, shown->st_gid) ||
+			  (has_capability(status, CAP_FSETID) && is_in_our_user_namespace(c)));
+}
+
+static bool is_owner_or_capable(const struct caller *c, const struct stat *shown)
+{
+	return c->uid == shown->st_uid || caller_has_capability(c, CAP_FOWNER);
+}
+
+/* ---- where mounts are idmapped ---- */
+
+enum {
+	FILE_SYSTEM_ID = 3
+}; /* of the four numbers of Uid and Gid: real, effective, saved, file system */
+
+struct person {
+	char *status;
+	struct id_map *uids,
+		*gids; /* of his user namespace; NULL: cannot be told, and no capability counts */
+};
+
+static uint32_t file_system_id(const struct person *p, const char *key)
+{
+	const char *ids = process_status_find(p->status, key);
+
+	return ids ? process_status_number(ids, FILE_SYSTEM_ID) : ID_NONE;
+}
+
+static struct id_map *read_id_map(const struct caller *c, const char *name)
+{
+	enum { MAP_BYTES = 16384 }; /* at most 340 lines */
+	AUTO_FREE char *text = malloc(MAP_BYTES);
+	AUTO_FREE struct id_map *map = calloc(1, sizeof(*map));
+	char pid[16];
+	ssize_t len;
+
+	if (!text || !map)
+		return NULL;
+	/* In ours there are all ids that we have numbers for. */
+	if (is_in_our_user_namespace(c)) {
+		id_map_identity(map);
+		return take_ptr(&map);
+	}
+	snprintf(pid, sizeof(pid), "%d", (int)c->pid);
+	len = read_map(c, pid, name, text, MAP_BYTES - 1);
+	if (len < 0)
+		return NULL;
+	text[len] = '\0';
+	return id_map_parse(text, map) == 0 ? take_ptr(&map) : NULL;
+}
+
+/*
+ * A capability counts in its holder's user namespace, and for the files whose ids, as the mount shows them, are ids
+ * there. So one in a namespace that somebody made for himself is worth his own files.
+ */
+static bool is_capable(const struct person *p, int capability, uint32_t uid, uint32_t gid)
+{
+	return p->uids && p->gids && has_capability(p->status, capability) &&
+	       id_map_has_lower(p->uids, uid) &&
+	       /* inode_owner_or_capable() looks at the owner alone. */
+	       (capability == CAP_FOWNER || id_map_has_lower(p->gids, gid));
+}
+
+/* in_group_or_capable(): ids are those that the view shows, ID_NONE where it has none. */
+static bool keeps_set_group_id(const struct person *p, uint32_t uid, uint32_t gid)
+{
+	if (gid != ID_NONE && (file_system_id(p, "Gid") == gid || is_in_groups(p->status, gid)))
+		return true;
+	return is_capable(p, CAP_FSETID, uid, gid);
+}
+
+/* inode_owner_or_capable() */
+static bool may_change_mode(const struct person *p, uint32_t uid, uint32_t gid)
+{
+	return (uid != ID_NONE && file_system_id(p, "Uid") == uid) ||
+	       is_capable(p, CAP_FOWNER, uid, gid);
+}
+
+static enum caller_answer ask_views(const struct caller *c, const struct stat *shown,
+				    bool (*says)(const struct person *p, uint32_t uid,
+						 uint32_t gid))
+{
+	AUTO_FREE char *status = process_status_read(c->proc_fd, c->pid);
+	AUTO_FREE struct id_map *uids = read_id_map(c, "uid_map");
+	AUTO_FREE struct id_map *gids = read_id_map(c, "gid_map");
+	AUTO_FREE struct caller_view *views = NULL;
+	const struct person person = { status, uids, gids };
+	int count = status ? caller_views_find(c->proc_fd, c->device_fd, c->pid, &views) : -ESRCH;
+	int yes = 0;
+
+	for (int i = 0; i < count; i++)
+		yes += says(&person, id_map_down(&views[i].uids, shown->st_uid),
+			    id_map_down(&views[i].gids, shown->st_gid));
+	return count <= 0   ? CALLER_UNSURE :
+	       yes == 0	    ? CALLER_NO :
+	       yes == count ? CALLER_YES :
+			      CALLER_UNSURE;
+}
+
+/* ---- the rules ---- */
+
+enum caller_answer caller_in_group_or_capable(const struct caller *c, const struct stat *shown)
+{
+	if (c->is_idmapped)
+		return ask_views(c, shown, keeps_set_group_id);
+	return is_in_group_or_capable(c, shown) ? CALLER_YES : CALLER_NO;
+}
+
+enum caller_answer caller_owner_or_capable(const struct caller *c, const struct stat *shown)
+{
+	if (c->is_idmapped)
+		return ask_views(c, shown, may_change_mode);
+	return is_owner_or_capable(c, shown) ? CALLER_YES : CALLER_NO;
 }

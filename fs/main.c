@@ -34,6 +34,7 @@ static const char usage_text[] =
 	"  -o keep_private         files 0600 and 0400 and directories 0700 keep their mode\n"
 	"  -o handoff=yes|no       whether SOURCE itself is put at TARGET when all is done\n"
 	"  -o handoff=namespaces   the same, and at the copies of TARGET in other mount namespaces\n"
+	"  -o idmap=yes|no         whether the mount may be idmapped, for pods in user namespaces (default no)\n"
 	"  -o converge_rate=N      at most N files a second\n"
 	"  -o coherence=shared|exclusive   whether others change SOURCE directly\n"
 	"  -o transport=dev|io_uring   how requests come; with io_uring a dead server ends the mount\n"

@@ -7,23 +7,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
 
-/* Newer than some distributions' headers; the kernel's uapi: linux/nsfs.h, linux/mount.h, unistd.h. */
-struct space_info {
-	uint32_t size;
-	uint32_t mount_count;
-	uint64_t id;
-};
-#define SPACE_INFO _IOR(0xb7, 10, struct space_info)
-#define SPACE_NEXT _IOR(0xb7, 11, struct space_info)
-#define SPACE_PREVIOUS _IOR(0xb7, 12, struct space_info)
+#ifndef MOUNT_ATTR_IDMAP
+#define MOUNT_ATTR_IDMAP 0x00100000
+#endif
 
+/* Newer than some distributions' headers; the kernel's uapi: linux/mount.h, unistd.h. */
 struct mount_request {
 	uint32_t size, spare;
 	uint64_t mount_id, param, space_id;
@@ -39,28 +34,56 @@ struct mount_answer {
 	uint32_t short_id, short_parent_id;
 	uint64_t attributes, propagation, peer_group, master, propagate_from;
 	uint32_t root, point; /* offsets of texts */
-	uint64_t rest[50];
+	uint64_t home_space_id;
+	uint32_t subtype, source, option_count, options_array, security_count, security_array;
+	uint64_t supported;
+	uint32_t uid_map_count, uid_map, gid_map_count, gid_map;
+	uint64_t rest[43];
 	char texts[];
 };
 _Static_assert(sizeof(struct mount_answer) == 512, "struct statmount");
 
 enum { CALL_STATMOUNT = 457, CALL_LISTMOUNT = 458 };
-enum { ASK_SUPERBLOCK = 1, ASK_MOUNT = 2, ASK_ROOT = 8, ASK_POINT = 16 };
+enum {
+	ASK_SUPERBLOCK = 1,
+	ASK_MOUNT = 2,
+	ASK_ROOT = 8,
+	ASK_POINT = 16,
+	ASK_UID_MAP = 0x2000,
+	ASK_GID_MAP = 0x4000
+};
 #define LIST_ROOT UINT64_MAX /* every mount of the namespace */
 
 enum { LIST_STEP = 256, MOUNTS_MAX = 1 << 20, ANSWER_MAX = 512 + 2 * 4096 + 64 };
+/* 340 lines of three numbers of at most ten digits, of users and of groups. */
+enum { MAPS_ANSWER_MAX = 512 + 2 * 340 * 33 + 64 };
 
 /* A mount and its parent, of the namespace that is looked at. */
 struct link {
 	uint64_t id, parent_id;
 };
 
+struct search;
+
+/* A mount namespace that is looked at. */
+struct space {
+	int fd;
+	uint64_t id;
+	bool is_ours, is_kept; /* is_kept: it is in copies.spaces */
+};
+
 struct search {
 	const struct overlay_mount *overlay;
+	/* What is done with a mount of the overlay's superblock: 0, 1 (enough is known), -errno. */
+	int (*found)(struct search *s, struct space *space, const struct mount_answer *mount);
+	/* of copies_find() */
 	struct copies *copies;
 	struct link *links;
 	size_t link_count, link_room;
 	char *reason; /* 256 bytes */
+	/* of mount_spaces_find_maps() */
+	struct mount_maps *maps;
+	size_t map_count, map_missing;
 };
 
 static int ask(uint64_t space_id, uint64_t mount_id, uint64_t what, struct mount_answer *answer,
@@ -87,20 +110,59 @@ static int remember_link(struct search *s, const struct mount_answer *a)
 	return 0;
 }
 
-static int add_space(struct copies *copies, int space_fd, bool is_ours)
+static int add_space(struct copies *copies, struct space *io_space)
 {
 	struct stat st;
 	int fd = -1;
 
+	if (io_space->is_kept)
+		return 0;
 	if (copies->space_count == COPIES_MAX)
 		return -E2BIG;
-	if (fstat(space_fd, &st) < 0 ||
-	    (!is_ours && (fd = fcntl(space_fd, F_DUPFD_CLOEXEC, 3)) < 0))
+	if (fstat(io_space->fd, &st) < 0 ||
+	    (!io_space->is_ours && (fd = fcntl(io_space->fd, F_DUPFD_CLOEXEC, 3)) < 0))
 		return -errno;
 	copies->spaces[copies->space_count].fd = fd;
 	copies->spaces[copies->space_count].ino = st.st_ino;
 	copies->space_count++;
+	io_space->is_kept = true;
 	return 0;
+}
+
+/* @count texts, one behind the other, as lines. */
+static char *join_lines(const struct mount_answer *a, uint32_t offset, uint32_t count)
+{
+	const char *from = a->texts + offset;
+	size_t size = 1;
+	char *lines, *to;
+
+	for (uint32_t i = 0; i < count; i++)
+		size += strlen(a->texts + offset + size - 1) + 1;
+	lines = to = malloc(size);
+	if (!lines)
+		return NULL;
+	for (uint32_t i = 0; i < count; i++) {
+		to = stpcpy(to, from);
+		from += strlen(from) + 1;
+		*to++ = '\n';
+	}
+	*to = '\0';
+	return lines;
+}
+
+/* Both stay NULL where the kernel does not say. */
+static int ask_maps(uint64_t space_id, uint64_t mount_id, char **ret_uids, char **ret_gids)
+{
+	AUTO_FREE struct mount_answer *a = calloc(1, MAPS_ANSWER_MAX);
+	int r = a ? ask(space_id, mount_id, ASK_UID_MAP | ASK_GID_MAP, a, MAPS_ANSWER_MAX - 1) :
+		    -ENOMEM;
+
+	*ret_uids = *ret_gids = NULL;
+	if (r < 0 || (a->mask & (ASK_UID_MAP | ASK_GID_MAP)) != (ASK_UID_MAP | ASK_GID_MAP))
+		return r;
+	*ret_uids = join_lines(a, a->uid_map, a->uid_map_count);
+	*ret_gids = join_lines(a, a->gid_map, a->gid_map_count);
+	return *ret_uids && *ret_gids ? 0 : -ENOMEM;
 }
 
 static int add_copy(struct search *s, uint64_t space_id, uint64_t mount_id)
@@ -130,27 +192,35 @@ static int add_copy(struct search *s, uint64_t space_id, uint64_t mount_id)
 		.point = strdup(a->texts + a->point),
 	};
 	copies->count++;
-	return copy->root && copy->point ? 0 : -ENOMEM;
+	if (!copy->root || !copy->point)
+		return -ENOMEM;
+	return a->attributes & MOUNT_ATTR_IDMAP ?
+		       ask_maps(space_id, mount_id, &copy->uid_map, &copy->gid_map) :
+		       0;
 }
 
-static int look_at_mount(struct search *s, int space_fd, uint64_t space_id, bool is_ours,
-			 uint64_t mount_id, bool *io_has_space)
+static int found_copy(struct search *s, struct space *space, const struct mount_answer *mount)
+{
+	int r;
+
+	if (mount->id == s->overlay->id)
+		return 0;
+	r = add_space(s->copies, space);
+	return r < 0 ? r : add_copy(s, space->id, mount->id);
+}
+
+static int look_at_mount(struct search *s, struct space *space, uint64_t mount_id)
 {
 	struct mount_answer a = { .size = 0 };
-	int r = ask(space_id, mount_id, ASK_SUPERBLOCK | ASK_MOUNT, &a, sizeof(a));
+	int r = ask(space->id, mount_id, ASK_SUPERBLOCK | ASK_MOUNT, &a, sizeof(a));
 
 	if (r == -ENOENT)
 		return 0; /* unmounted meanwhile */
-	if (r == 0)
+	if (r == 0 && s->copies)
 		r = remember_link(s, &a);
-	if (r < 0 || a.dev_major != s->overlay->dev_major || a.dev_minor != s->overlay->dev_minor ||
-	    a.id == s->overlay->id)
+	if (r < 0 || a.dev_major != s->overlay->dev_major || a.dev_minor != s->overlay->dev_minor)
 		return r;
-	if (!*io_has_space) {
-		r = add_space(s->copies, space_fd, is_ours);
-		*io_has_space = r == 0;
-	}
-	return r < 0 ? r : add_copy(s, space_id, mount_id);
+	return s->found(s, space, &a);
 }
 
 /* Whether something is mounted on the overlay or on one of the copies from index @first on. */
@@ -173,9 +243,9 @@ static int find_descendant(struct search *s, size_t first)
 static int look_at_space(struct search *s, int space_fd, uint64_t space_id, bool is_ours)
 {
 	struct mount_request request = { sizeof(request), 0, LIST_ROOT, 0, space_id };
-	size_t first = s->copies->count;
+	struct space space = { .fd = space_fd, .id = space_id, .is_ours = is_ours };
+	size_t first = s->copies ? s->copies->count : 0;
 	uint64_t ids[LIST_STEP];
-	bool has_space = false;
 	long n;
 
 	s->link_count = 0;
@@ -185,15 +255,15 @@ static int look_at_space(struct search *s, int space_fd, uint64_t space_id, bool
 		if (n < 0)
 			return is_ours ? -errno : 0;
 		for (long i = 0; i < n; i++) {
-			int r = look_at_mount(s, space_fd, space_id, is_ours, ids[i], &has_space);
+			int r = look_at_mount(s, &space, ids[i]);
 
-			if (r < 0)
+			if (r != 0)
 				return r;
 		}
 		if (n > 0)
 			request.param = ids[n - 1];
 	} while (n == LIST_STEP);
-	return find_descendant(s, first);
+	return s->copies ? find_descendant(s, first) : 0;
 }
 
 /* All namespaces on one side of ours in the kernel's list. */
@@ -204,7 +274,7 @@ static int look_towards(struct search *s, int own_fd, unsigned long direction)
 	if (fd < 0)
 		return -errno;
 	for (;;) {
-		struct space_info info = { .size = sizeof(info) };
+		struct mount_space_info info = { .size = sizeof(info) };
 		int next = ioctl(fd, direction, &info), r;
 
 		if (next < 0)
@@ -217,24 +287,35 @@ static int look_towards(struct search *s, int own_fd, unsigned long direction)
 	}
 }
 
+/* @own_fd: of our own namespace. */
+static int look_everywhere(struct search *s, int own_fd)
+{
+	struct mount_space_info info = { .size = sizeof(info) };
+	int r;
+
+	if (ioctl(own_fd, MOUNT_SPACE_INFO, &info) < 0)
+		return -ENOSYS;
+	r = look_at_space(s, own_fd, info.id, true);
+	if (r == 0)
+		r = look_towards(s, own_fd, MOUNT_SPACE_PREVIOUS);
+	if (r == 0)
+		r = look_towards(s, own_fd, MOUNT_SPACE_NEXT);
+	return r;
+}
+
 int copies_find(const struct overlay_mount *overlay, struct copies *ret_copies,
 		char ret_reason[256])
 {
 	AUTO_FD int own_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
-	struct space_info info = { .size = sizeof(info) };
-	struct search s = { .overlay = overlay, .copies = ret_copies, .reason = ret_reason };
+	struct search s = {
+		.overlay = overlay, .found = found_copy, .copies = ret_copies, .reason = ret_reason
+	};
 	int r;
 
 	ret_copies->count = ret_copies->space_count = 0;
 	if (own_fd < 0)
 		return -errno;
-	if (ioctl(own_fd, SPACE_INFO, &info) < 0)
-		return -ENOSYS;
-	r = look_at_space(&s, own_fd, info.id, true);
-	if (r == 0)
-		r = look_towards(&s, own_fd, SPACE_PREVIOUS);
-	if (r == 0)
-		r = look_towards(&s, own_fd, SPACE_NEXT);
+	r = look_everywhere(&s, own_fd);
 	free(s.links);
 	return r;
 }
@@ -244,6 +325,8 @@ void copies_fini(struct copies *copies)
 	for (size_t i = 0; i < copies->count; i++) {
 		free(copies->list[i].root);
 		free(copies->list[i].point);
+		free(copies->list[i].uid_map);
+		free(copies->list[i].gid_map);
 	}
 	for (size_t i = 0; i < copies->space_count; i++)
 		cleanup_fd(&copies->spaces[i].fd);
@@ -261,4 +344,47 @@ int mount_spaces_attributes(uint64_t id, uint64_t *ret_attributes)
 		return -ENOSYS;
 	*ret_attributes = a->attributes;
 	return 0;
+}
+
+static int found_map(struct search *s, struct space *space, const struct mount_answer *mount)
+{
+	for (size_t i = 0; i < s->map_count; i++) {
+		struct mount_maps *m = &s->maps[i];
+		int r;
+
+		if (m->short_id != mount->short_id || m->uid_map)
+			continue;
+		r = ask_maps(space->id, mount->id, &m->uid_map, &m->gid_map);
+		if (r < 0)
+			return r == -ENOENT ? 0 : r;
+		if (!m->uid_map)
+			return -ENOSYS;
+		s->map_missing--;
+	}
+	return s->map_missing == 0;
+}
+
+int mount_spaces_find_maps(int own_space_fd, const struct overlay_mount *device,
+			   struct mount_maps *io_maps, size_t count)
+{
+	struct search s = { .overlay = device,
+			    .found = found_map,
+			    .maps = io_maps,
+			    .map_count = count,
+			    .map_missing = count };
+	int r;
+
+	if (count == 0)
+		return 0;
+	r = look_everywhere(&s, own_space_fd);
+	return r < 0 ? r : s.map_missing > 0 ? -ENOENT : 0;
+}
+
+void mount_maps_free(struct mount_maps *maps, size_t count)
+{
+	for (size_t i = 0; i < count; i++) {
+		free(maps[i].uid_map);
+		free(maps[i].gid_map);
+	}
+	free(maps);
 }

@@ -13,9 +13,21 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
 #include <sys/types.h>
 
 #include "fs/mounting.h"
+
+/* The ioctls on a mount namespace's descriptor with which the others are found (linux/nsfs.h). */
+struct mount_space_info {
+	uint32_t size;
+	uint32_t mount_count;
+	uint64_t id;
+};
+#define MOUNT_SPACE_INFO _IOR(0xb7, 10, struct mount_space_info)
+#define MOUNT_SPACE_NEXT _IOR(0xb7, 11, struct mount_space_info)
+#define MOUNT_SPACE_PREVIOUS _IOR(0xb7, 12, struct mount_space_info)
+#define MOUNT_SPACES_IOCTLS MOUNT_SPACE_INFO, MOUNT_SPACE_NEXT, MOUNT_SPACE_PREVIOUS
 
 enum { COPIES_MAX = 256 };
 
@@ -27,6 +39,8 @@ struct copy {
 	uint64_t propagation;	/* MS_PRIVATE, MS_SHARED, MS_SLAVE, ... */
 	char *root;		/* what it shows: a path from the overlay's root */
 	char *point;		/* where: a path from its namespace's root */
+	char *uid_map,
+		*gid_map; /* of an idmapped one, as id_map.h reads them; NULL: the kernel does not say */
 };
 
 struct copies {
@@ -54,5 +68,24 @@ void copies_fini(struct copies *copies);
  * -ENOSYS: the kernel does not say (before 6.8). -ENOENT: it is not there.
  */
 int mount_spaces_attributes(uint64_t id, uint64_t *ret_attributes);
+
+/* What a mount of the overlay, which is idmapped, makes of ids: texts as id_map.h reads them. */
+struct mount_maps {
+	uint32_t short_id; /* as in mountinfo: told apart by it while it is mounted */
+	char *uid_map, *gid_map;
+};
+
+/*
+ * mount_spaces_find_maps: the maps of @count idmapped mounts, wherever they are. Ids are those of our own user
+ * namespace. Any thread.
+ * @own_space_fd: of the thread's own mount namespace
+ * @device: only its device numbers are looked at
+ * @io_maps: their texts are NULL, and on success no longer; to be freed by mount_maps_free() in any case
+ * Returns 0, -ENOENT (one of them is nowhere), -ENOSYS (the kernel does not tell: before 6.15, or not privileged enough),
+ * -errno.
+ */
+int mount_spaces_find_maps(int own_space_fd, const struct overlay_mount *device,
+			   struct mount_maps *io_maps, size_t count);
+void mount_maps_free(struct mount_maps *maps, size_t count);
 
 #endif

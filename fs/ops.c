@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@ struct overlay *ops_overlay(fuse_req_t req)
 void ops_caller(fuse_req_t req, struct caller *ret_caller)
 {
 	const struct fuse_ctx *ctx = fuse_req_ctx(req);
+	const struct overlay *ov = ops_overlay(req);
 
 	*ret_caller = (struct caller){
 		.uid = ctx->uid,
@@ -25,7 +25,9 @@ void ops_caller(fuse_req_t req, struct caller *ret_caller)
 		.pid = ctx->pid,
 		.umask = ctx->umask,
 		.extra_group = request_supplementary_group(),
-		.proc_fd = ops_overlay(req)->proc_fd,
+		.proc_fd = ov->proc_fd,
+		.device_fd = ov->device_fd,
+		.is_idmapped = ov->options->idmap,
 	};
 }
 
@@ -121,15 +123,16 @@ mode_t ops_lost_set_ids(const struct stat *shown, const struct caller *caller)
 
 	if (S_ISDIR(mode) || S_ISLNK(mode))
 		return 0;
-	if (mode & S_ISGID && (mode & S_IXGRP || (!caller_is_in_group(caller, shown->st_gid) &&
-						  !caller_has_capability(caller, CAP_FSETID))))
+	if (mode & S_ISGID &&
+	    (mode & S_IXGRP || caller_in_group_or_capable(caller, shown) != CALLER_YES))
 		lost |= S_ISGID;
 	return lost;
 }
 
-bool ops_may_lose_set_ids(const struct stat *shown, mode_t lost, const struct caller *caller)
+enum caller_answer ops_may_lose_set_ids(const struct stat *shown, mode_t lost,
+					const struct caller *caller)
 {
-	return !lost || caller->uid == shown->st_uid || caller_has_capability(caller, CAP_FOWNER);
+	return lost ? caller_owner_or_capable(caller, shown) : CALLER_YES;
 }
 
 /*
@@ -166,7 +169,8 @@ int ops_drop_set_ids(struct overlay *ov, const struct node_info *node, int fd,
 		shown = real;
 		run_show(&ov->run, node, fd, &shown);
 		drop = ops_lost_set_ids(&shown, caller);
-		if (reason == DROP_CHOWN && !ops_may_lose_set_ids(&shown, drop, caller))
+		if (reason == DROP_CHOWN &&
+		    ops_may_lose_set_ids(&shown, drop, caller) != CALLER_YES)
 			r = -EPERM;
 		else if (drop && chmod(tree_fd_path(fd, path), real.st_mode & 07777 & ~drop) < 0)
 			r = errno == EPERM && reason != DROP_SIZE ? drop_by_chown(fd, &real, drop) :

@@ -105,7 +105,8 @@ void ops_reply_entry(fuse_req_t req, const struct fuse_entry_param *entry);
  * who is neither owner nor has CAP_FOWNER fails where it would take bits.
  */
 mode_t ops_lost_set_ids(const struct stat *shown, const struct caller *caller);
-bool ops_may_lose_set_ids(const struct stat *shown, mode_t lost, const struct caller *caller);
+enum caller_answer ops_may_lose_set_ids(const struct stat *shown, mode_t lost,
+					const struct caller *caller);
 
 /*
  * ops_drop_set_ids: what a write does to set-ID bits (FUSE_HANDLE_KILLPRIV_V2 leaves it to us): set-user-ID goes,

@@ -98,12 +98,18 @@ static int set_nothing(struct overlay *ov, const struct node_info *node, int fd,
  * To take S_ISUID away the kernel writes the mode (notify_change), as chmod(2) does, and whoever writes a mode
  * with S_ISGID must be in the group that the file has then (setattr_prepare). Without S_ISUID nothing is written.
  */
-static bool loses_to_group(const struct stat *shown, gid_t gid, const struct caller *caller)
+static bool loses_to_group(const struct stat *shown, uid_t uid, gid_t gid,
+			   const struct caller *caller)
 {
 	const mode_t both = S_ISUID | S_ISGID;
+	struct stat then = *shown;
 
-	return gid != GID_UNSET && !S_ISDIR(shown->st_mode) && (shown->st_mode & both) == both &&
-	       !caller_is_in_group(caller, gid) && !caller_has_capability(caller, CAP_FSETID);
+	if (gid == GID_UNSET || S_ISDIR(shown->st_mode) || (shown->st_mode & both) != both)
+		return false;
+	then.st_gid = gid;
+	if (uid != (uid_t)-1)
+		then.st_uid = uid;
+	return caller_in_group_or_capable(caller, &then) != CALLER_YES;
 }
 
 /* chown(2) as the caller would have done it; the kernel has checked that he may. */
@@ -122,7 +128,8 @@ static int set_owner(int fd, const struct stat *shown, const struct stat *attr, 
 	 * The lower file system took the set-ID bits with our capabilities, which keep S_ISGID without
 	 * group-execute; the kernel takes that too from a caller outside the group without CAP_FSETID.
 	 */
-	if (!(ops_lost_set_ids(shown, caller) & S_ISGID) && !loses_to_group(shown, gid, caller))
+	if (!(ops_lost_set_ids(shown, caller) & S_ISGID) &&
+	    !loses_to_group(shown, uid, gid, caller))
 		return 0;
 	r = tree_stat(fd, &now);
 	if (r < 0 || !(now.st_mode & S_ISGID))
@@ -151,7 +158,8 @@ static int set_ownership(struct overlay *ov, struct node_info *node, int fd,
 		shown = real;
 		run_show(&ov->run, node, fd, &shown);
 		if (to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID) &&
-		    !ops_may_lose_set_ids(&shown, ops_lost_set_ids(&shown, caller), caller))
+		    ops_may_lose_set_ids(&shown, ops_lost_set_ids(&shown, caller), caller) ==
+			    CALLER_NO)
 			r = -EPERM;
 	}
 	if (r == 0) {

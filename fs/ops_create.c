@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,6 +8,7 @@
 
 #include "fs/backing.h"
 #include "fs/base/cleanup.h"
+#include "fs/base/parse.h"
 #include "fs/ledger.h"
 #include "fs/ops.h"
 #include "fs/recovery.h"
@@ -40,6 +40,9 @@ static int creation_begin(fuse_req_t req, fuse_ino_t parent, const char *name,
 	if (r < 0)
 		return r;
 	ops_caller(req, &new.caller);
+	/* Through an idmapped mount that has no id for him. */
+	if (new.caller.uid == (uid_t)-1 || new.caller.gid == GID_UNSET)
+		return -EOVERFLOW;
 	r = node_open(new.ov->nodes, parent, &new.dir_fd, &new.dir);
 	if (r == 0)
 		r = tree_stat(new.dir_fd, &new.shown_dir);
@@ -66,8 +69,10 @@ static mode_t allowed_mode(const struct creation *new, mode_t mode)
 
 	if ((mode & both) != both || S_ISDIR(mode) || !new->inherits)
 		return mode;
-	if (caller_is_in_group(&new->caller, new->gid) ||
-	    caller_has_capability(&new->caller, CAP_FSETID))
+	/* It has done so, by the map of the mount, which we do not know (caller.h). */
+	if (new->caller.is_idmapped)
+		return mode;
+	if (caller_in_group_or_capable(&new->caller, &new->shown_dir) == CALLER_YES)
 		return mode;
 	return mode & ~(mode_t)S_ISGID;
 }

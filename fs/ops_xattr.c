@@ -175,8 +175,7 @@ static bool takes_sgid(struct overlay *ov, fuse_req_t req, const struct node_inf
 	if (!ov->tree.is_tmpfs || !(shown.st_mode & S_ISGID))
 		return false;
 	ops_caller(req, &caller);
-	return !caller_is_in_group(&caller, shown.st_gid) &&
-	       !caller_has_capability(&caller, CAP_FSETID);
+	return caller_in_group_or_capable(&caller, &shown) != CALLER_YES;
 }
 
 /*

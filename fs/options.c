@@ -110,6 +110,11 @@ static int set_handoff(struct overlay_options *o, const char *value)
 	return parse_bool(value, &o->handoff);
 }
 
+static int set_idmap(struct overlay_options *o, const char *value)
+{
+	return parse_bool(value, &o->idmap);
+}
+
 static int set_exclude(struct overlay_options *o, const char *value)
 {
 	return exclude_add(o->exclude, value);
@@ -234,6 +239,7 @@ static const struct {
 	{ "coherence", set_coherence },
 	{ "transport", set_transport },
 	{ "handoff", set_handoff },
+	{ "idmap", set_idmap },
 	{ "exclude", set_exclude },
 	{ "context", set_context },
 	{ "converge_rate", set_converge_rate },

@@ -33,6 +33,7 @@ struct overlay_options {
 	enum transport transport; /* of requests: ring.h */
 	bool handoff;
 	bool handoff_in_namespaces; /* copies in containers are replaced too */
+	bool idmap;		    /* the overlay's mounts may be idmapped */
 	bool paused;
 	uint32_t watchdog_ms; /* a server that hangs as long is replaced; 0: never */
 	uint32_t max_deaths;  /* of servers in a minute, then none is started; 0: no limit */

@@ -15,6 +15,7 @@ enum {
 #define INIT_CREATE_SUPP_GROUP (1ULL << 34)
 #define INIT_EXT (1u << 30)
 #define INIT_HAS_RESEND (1ULL << 39)
+#define INIT_ALLOW_IDMAP (1ULL << 40)
 #define INIT_OVER_IO_URING (1ULL << 41)
 #define UNIQUE_RESEND (1ULL << 63)
 enum { NOTIFY_RESEND = 7 };
@@ -174,6 +175,13 @@ bool request_can_ring(const void *init, size_t len)
 	return read_init_flags2(init, len, &flags2) && flags2 & INIT_OVER_IO_URING >> 32;
 }
 
+bool request_can_idmap(const void *init, size_t len)
+{
+	uint32_t flags2;
+
+	return read_init_flags2(init, len, &flags2) && flags2 & INIT_ALLOW_IDMAP >> 32;
+}
+
 size_t request_resend(void *ret_notification)
 {
 	/* A notification is an answer to request 0, with its code for an error. */
@@ -247,13 +255,15 @@ size_t request_error_reply(uint64_t unique, int error, void *ret_reply)
 	return sizeof(out);
 }
 
-bool request_patch_init_reply(const void *request, size_t request_len, bool over_ring,
+bool request_patch_init_reply(const void *request, size_t request_len, unsigned features,
 			      void *io_reply, size_t reply_len)
 {
 	/* flags at 12 and flags2 at 32 of fuse_init_out. */
 	enum { OUT_FLAGS = 16 + 12, OUT_FLAGS2 = 16 + 32 };
 	const uint32_t wanted =
-		(INIT_CREATE_SUPP_GROUP | (over_ring ? INIT_OVER_IO_URING : 0)) >> 32;
+		(INIT_CREATE_SUPP_GROUP | (features & REQUEST_OVER_RING ? INIT_OVER_IO_URING : 0) |
+		 (features & REQUEST_IDMAP ? INIT_ALLOW_IDMAP : 0)) >>
+		32;
 	uint32_t offered, flags, flags2;
 	unsigned char *reply = io_reply;
 

@@ -52,6 +52,9 @@ bool request_can_resend(const void *init, size_t len);
 /* request_can_ring: whether it can send requests over io_uring, and is allowed to (FUSE_OVER_IO_URING). */
 bool request_can_ring(const void *init, size_t len);
 
+/* request_can_idmap: whether mounts of the kernel of this INIT request can be idmapped (FUSE_ALLOW_IDMAP). */
+bool request_can_idmap(const void *init, size_t len);
+
 /* request_resend: the bytes that ask the kernel for it: 16, into @ret_notification. */
 size_t request_resend(void *ret_notification);
 
@@ -69,10 +72,12 @@ size_t request_error_reply(uint64_t unique, int error, void *ret_reply);
 
 /*
  * request_patch_init_reply: adds to libfuse's INIT reply the features that it does not negotiate and we
- * rely on, as far as the kernel's @request offers them; with @over_ring also that requests come over io_uring (ring.h).
- * False when the bytes are not such a reply.
+ * rely on, as far as the kernel's @request offers them. False when the bytes are not such a reply.
+ * @features: what else: REQUEST_OVER_RING: requests come over io_uring (ring.h). REQUEST_IDMAP: mounts may be idmapped;
+ * then requests name nobody but in creations (caller.h).
  */
-bool request_patch_init_reply(const void *request, size_t request_len, bool over_ring,
+enum { REQUEST_OVER_RING = 1 << 0, REQUEST_IDMAP = 1 << 1 };
+bool request_patch_init_reply(const void *request, size_t request_len, unsigned features,
 			      void *io_reply, size_t reply_len);
 
 #endif

@@ -25,6 +25,7 @@
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
 #include "fs/fuse_ioctl.h"
+#include "fs/mount_spaces.h"
 
 /* Capabilities that an overlay server keeps, and what it does with each. */
 static const struct {
@@ -52,6 +53,10 @@ static const unsigned long allowed_ioctls[] = {
 	FS_IOC_GETFLAGS,   FS_IOC_SETFLAGS,	FS_IOC_FSGETXATTR,
 	FS_IOC_FSSETXATTR, DEVICE_BACKING_OPEN, DEVICE_BACKING_CLOSE,
 };
+
+/* idmap=yes: by which map a caller sees the files. Namespaces are looked at, one after the other, and not entered. */
+static const unsigned long mount_ioctls[] = { MOUNT_SPACES_IOCTLS };
+static const int mount_calls[] = { 457 /* statmount */, 458 /* listmount */ };
 
 /* clang-format off */
 /* Everything else answers EPERM and is logged. No call that makes a process, a namespace, a mount or a socket. */
@@ -224,7 +229,26 @@ static void on_refused_call(int signal, siginfo_t *info, void *context)
 #endif
 }
 
-int sandbox_lock(bool over_ring, const char **ret_step)
+static int allow_calls(scmp_filter_ctx filter, const int *calls, size_t count)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, calls[i], 0);
+	return r;
+}
+
+static int allow_ioctls(scmp_filter_ctx filter, const unsigned long *requests, size_t count)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < count; i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
+				     SCMP_A1_32(SCMP_CMP_EQ, (uint32_t)requests[i]));
+	return r;
+}
+
+int sandbox_lock(bool over_ring, bool sees_mounts, const char **ret_step)
 {
 	const struct sigaction refused = { .sa_sigaction = on_refused_call,
 					   .sa_flags = SA_SIGINFO | SA_NODEFER };
@@ -234,7 +258,7 @@ int sandbox_lock(bool over_ring, const char **ret_step)
 	const uint64_t thread_flags =
 		CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD;
 	scmp_filter_ctx filter;
-	int r = 0;
+	int r;
 
 	*ret_step = "system call filter";
 	if (sigaction(SIGSYS, &refused, NULL) < 0)
@@ -242,13 +266,15 @@ int sandbox_lock(bool over_ring, const char **ret_step)
 	filter = seccomp_init(SCMP_ACT_TRAP);
 	if (!filter)
 		return -ENOMEM;
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(allowed_calls); i++)
-		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed_calls[i], 0);
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(allowed_ioctls); i++)
-		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
-				     SCMP_A1_32(SCMP_CMP_EQ, (uint32_t)allowed_ioctls[i]));
+	r = allow_calls(filter, allowed_calls, ARRAY_SIZE(allowed_calls));
+	if (r == 0)
+		r = allow_ioctls(filter, allowed_ioctls, ARRAY_SIZE(allowed_ioctls));
 	if (r == 0 && over_ring)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(io_uring_enter), 0);
+	if (r == 0 && sees_mounts)
+		r = allow_calls(filter, mount_calls, ARRAY_SIZE(mount_calls));
+	if (r == 0 && sees_mounts)
+		r = allow_ioctls(filter, mount_ioctls, ARRAY_SIZE(mount_ioctls));
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
 				     SCMP_A0(SCMP_CMP_MASKED_EQ, thread_flags, thread_flags));

@@ -32,7 +32,8 @@ int sandbox_drop_capabilities(const char **ret_step);
 /*
  * sandbox_lock: no_new_privs and the system call filter, for all threads. 0 or -errno.
  * @over_ring: they use the rings that there are (ring.h, which says for what alone they can be used)
+ * @sees_mounts: they may look at the mounts of the machine's namespaces (mount_spaces.h), without any way to enter one
  */
-int sandbox_lock(bool over_ring, const char **ret_step);
+int sandbox_lock(bool over_ring, bool sees_mounts, const char **ret_step);
 
 #endif

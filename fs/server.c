@@ -497,7 +497,7 @@ static int prepare(struct server *s, const struct overlay_options *options,
 	*ret_step = over_ring ? "session over io_uring" : "session";
 	r = session_open(ov);
 	if (r == 0)
-		r = sandbox_lock(over_ring, ret_step);
+		r = sandbox_lock(over_ring, options->idmap, ret_step);
 	if (r < 0 || !s->is_successor)
 		return r;
 	*ret_step = "INIT would be answered otherwise";
@@ -541,6 +541,8 @@ static int connect_kernel(struct server *s, const char **ret_step)
 	}
 	*ret_step = "INIT";
 	r = session_answer_init(&s->ov);
+	if (r == -ENOSYS)
+		*ret_step = "idmap=yes: this kernel has no idmapped FUSE mounts";
 	if (r == 0)
 		backing_probe(&s->ov);
 	return r;

@@ -615,11 +615,13 @@ static ssize_t take_init(struct overlay *ov, const void *request, size_t len,
 			 unsigned char ret_reply[SHARED_INIT_MAX])
 {
 	AUTO_FD int ours = take_fd(&ov->threads->init_fds[0]);
+	unsigned features = (has_rings(ov->threads) ? REQUEST_OVER_RING : 0) |
+			    (ov->options->idmap ? REQUEST_IDMAP : 0);
 	ssize_t n = answer_on_socket(ov, ours, request, len, ret_reply, SHARED_INIT_MAX);
 
 	if (n < 0)
 		return n;
-	if (!request_patch_init_reply(request, len, has_rings(ov->threads), ret_reply, (size_t)n))
+	if (!request_patch_init_reply(request, len, features, ret_reply, (size_t)n))
 		return -EPROTO;
 	tell_ring_sessions(ov, request, len);
 	if (dup3(ov->device_fd, ov->threads->init_fds[1], O_CLOEXEC) < 0)
@@ -642,6 +644,8 @@ int session_answer_init(struct overlay *ov)
 		return -EPROTO;
 	if (has_rings(ov->threads) && !request_can_ring(request, (size_t)len))
 		return -EOPNOTSUPP;
+	if (ov->options->idmap && !request_can_idmap(request, (size_t)len))
+		return -ENOSYS;
 	n = take_init(ov, request, (size_t)len, h->init_reply);
 	if (n < 0)
 		return (int)n;

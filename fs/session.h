@@ -23,7 +23,7 @@ int session_open(struct overlay *ov);
 
 /*
  * session_answer_init: reads INIT from the device (blocks until the overlay is mounted) and answers it.
- * 0, -EPROTO (not what was expected), or -errno.
+ * 0, -EPROTO (not what was expected), -ENOSYS (idmap=yes, and the kernel has it not), or -errno.
  */
 int session_answer_init(struct overlay *ov);
 

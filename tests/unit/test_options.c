@@ -59,6 +59,7 @@ static void options_init_defaults_are_safe(void **state)
 	assert_int_equal(o->coherence, COHERENCE_SHARED);
 	assert_int_equal(o->transport, TRANSPORT_DEV);
 	assert_true(o->handoff);
+	assert_false(o->idmap);
 	assert_false(o->paused);
 	assert_int_equal(o->converge_rate, 0);
 	assert_true(exclude_is_empty(o->exclude));
@@ -76,7 +77,7 @@ static void options_parse_every_option_is_taken(void **state)
 	assert_int_equal(
 		parse(p,
 		      "gid=4242,policy=OnRootMismatch,ownership=virtual,coherence=exclusive,"
-		      "transport=io_uring,handoff=no,converge_rate=100,total=7,volume=v.1,paused,keep_private,"
+		      "transport=io_uring,handoff=no,idmap=yes,converge_rate=100,total=7,volume=v.1,paused,keep_private,"
 		      "run=0123456789abcdef0123456789abcdef,epoch=1.000000001,lower_fd=3,"
 		      "parent_fd=4,control_fd=5,journal_fd=6,ready_fd=7"),
 		0);
@@ -86,6 +87,7 @@ static void options_parse_every_option_is_taken(void **state)
 	assert_int_equal(p->o.coherence, COHERENCE_EXCLUSIVE);
 	assert_int_equal(p->o.transport, TRANSPORT_IO_URING);
 	assert_false(p->o.handoff);
+	assert_true(p->o.idmap);
 	assert_int_equal(p->o.converge_rate, 100);
 	assert_int_equal(p->o.expected_files, 7);
 	assert_string_equal(p->o.volume, "v.1");
@@ -121,6 +123,7 @@ static void options_parse_bad_values_name_option_and_value(void **state)
 		{ "ownership=Converge", "ownership", "\"Converge\"", -EINVAL },
 		{ "coherence=both", "coherence", "\"both\"", -EINVAL },
 		{ "transport=uring", "transport", "\"uring\"", -EINVAL },
+		{ "idmap=perhaps", "idmap", "\"perhaps\"", -EINVAL },
 		{ "handoff=maybe", "handoff", "\"maybe\"", -EINVAL },
 		{ "converge_rate=-1", "converge_rate", "\"-1\"", -EINVAL },
 		{ "converge_rate=18446744073709551616", "converge_rate", "184", -ERANGE },

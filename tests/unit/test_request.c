@@ -73,7 +73,7 @@ static void ask_all(const struct bytes *b, size_t len)
 	(void)request_kills_acl_sgid();
 	(void)request_kills_write_set_ids();
 	memset(reply, 0, sizeof(reply));
-	(void)request_patch_init_reply(copy, len, true, reply, sizeof(reply));
+	(void)request_patch_init_reply(copy, len, ~0U, reply, sizeof(reply));
 	request_begin(NULL, 0);
 	free(copy);
 }
@@ -283,8 +283,7 @@ static void request_patch_init_reply_offered_is_added(void **state)
 		     wanted = make_init_reply(0x10 | ext, 0x8 | supp_group);
 
 	(void)state;
-	assert_true(
-		request_patch_init_reply(request.data, request.len, false, reply.data, reply.len));
+	assert_true(request_patch_init_reply(request.data, request.len, 0, reply.data, reply.len));
 	assert_memory_equal(reply.data, wanted.data, reply.len);
 }
 
@@ -297,17 +296,16 @@ static void request_patch_init_reply_over_ring_is_added_when_asked_for(void **st
 
 	(void)state;
 	assert_true(request_can_ring(request.data, request.len));
-	assert_true(
-		request_patch_init_reply(request.data, request.len, false, reply.data, reply.len));
+	assert_true(request_patch_init_reply(request.data, request.len, 0, reply.data, reply.len));
 	assert_memory_equal(reply.data, make_init_reply(ext, 0x8).data, reply.len);
-	assert_true(
-		request_patch_init_reply(request.data, request.len, true, reply.data, reply.len));
+	assert_true(request_patch_init_reply(request.data, request.len, REQUEST_OVER_RING,
+					     reply.data, reply.len));
 	assert_memory_equal(reply.data, wanted.data, reply.len);
 	request = make_init(ext, ~over_ring);
 	reply = make_init_reply(ext, 0x8);
 	assert_false(request_can_ring(request.data, request.len));
-	assert_true(
-		request_patch_init_reply(request.data, request.len, true, reply.data, reply.len));
+	assert_true(request_patch_init_reply(request.data, request.len, REQUEST_OVER_RING,
+					     reply.data, reply.len));
 	assert_int_equal(memcmp(reply.data, wanted.data, reply.len) == 0, false);
 	/* Without INIT_EXT the second word means nothing. */
 	request = make_init(0, over_ring);
@@ -320,15 +318,36 @@ static void request_patch_init_reply_not_offered_is_not_added(void **state)
 	struct bytes request = make_init(ext, 1), reply = make_init_reply(0x10, 0x8);
 
 	(void)state;
-	assert_true(
-		request_patch_init_reply(request.data, request.len, false, reply.data, reply.len));
+	assert_true(request_patch_init_reply(request.data, request.len, 0, reply.data, reply.len));
 	assert_memory_equal(reply.data, make_init_reply(0x10 | ext, 0x8).data, reply.len);
 	/* Without INIT_EXT the second word means nothing. */
 	request = make_init(0, 0xffffffff);
 	reply = make_init_reply(0x10, 0x8);
-	assert_true(
-		request_patch_init_reply(request.data, request.len, false, reply.data, reply.len));
+	assert_true(request_patch_init_reply(request.data, request.len, 0, reply.data, reply.len));
 	assert_memory_equal(reply.data, make_init_reply(0x10, 0x8).data, reply.len);
+}
+
+static void request_patch_init_reply_idmap_is_added_where_wanted(void **state)
+{
+	const uint32_t ext = 1U << 30, allow_idmap = 1U << 8;
+	struct bytes request = make_init(ext, allow_idmap), reply = make_init_reply(ext, 0x8);
+
+	(void)state;
+	assert_true(request_can_idmap(request.data, request.len));
+	assert_true(request_patch_init_reply(request.data, request.len, 0, reply.data, reply.len));
+	assert_memory_equal(reply.data, make_init_reply(ext, 0x8).data, reply.len);
+	assert_true(request_patch_init_reply(request.data, request.len, REQUEST_IDMAP, reply.data,
+					     reply.len));
+	assert_memory_equal(reply.data, make_init_reply(ext, 0x8 | allow_idmap).data, reply.len);
+	/* A kernel that does not offer it. */
+	request = make_init(ext, ~allow_idmap);
+	assert_false(request_can_idmap(request.data, request.len));
+	reply = make_init_reply(ext, 0);
+	assert_true(request_patch_init_reply(request.data, request.len, REQUEST_IDMAP, reply.data,
+					     reply.len));
+	assert_memory_equal(reply.data, make_init_reply(ext, 1U << 2).data, reply.len);
+	request = make_init(0, allow_idmap);
+	assert_false(request_can_idmap(request.data, request.len));
 }
 
 static void request_patch_init_reply_short_is_refused_or_left(void **state)
@@ -337,11 +356,10 @@ static void request_patch_init_reply_short_is_refused_or_left(void **state)
 
 	(void)state;
 	for (size_t len = 0; len < 16 + 32 + 4; len++)
-		assert_false(request_patch_init_reply(request.data, request.len, false, reply.data,
-						      len));
+		assert_false(
+			request_patch_init_reply(request.data, request.len, 0, reply.data, len));
 	/* An old kernel's request: shorter, nothing to add. */
-	assert_true(
-		request_patch_init_reply(request.data, HEADER + 16, false, reply.data, reply.len));
+	assert_true(request_patch_init_reply(request.data, HEADER + 16, 0, reply.data, reply.len));
 	assert_memory_equal(reply.data, make_init_reply(0x10, 0x8).data, reply.len);
 }
 
@@ -382,6 +400,7 @@ int main(void)
 		cmocka_unit_test(request_patch_init_reply_offered_is_added),
 		cmocka_unit_test(request_patch_init_reply_not_offered_is_not_added),
 		cmocka_unit_test(request_patch_init_reply_over_ring_is_added_when_asked_for),
+		cmocka_unit_test(request_patch_init_reply_idmap_is_added_where_wanted),
 		cmocka_unit_test(request_patch_init_reply_short_is_refused_or_left),
 		cmocka_unit_test(request_any_bytes_are_survived),
 	};

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/process_status.h"
+
+#include <ctype.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "fs/base/cleanup.h"
+#include "fs/base/io.h"
+
+char *process_status_read(int proc_fd, pid_t pid)
+{
+	enum {
+		STATUS_BYTES = 1 << 20
+	}; /* 65,536 groups (NGROUPS_MAX) of at most 11 characters, and the rest */
+	AUTO_FREE char *status = malloc(STATUS_BYTES);
+	AUTO_FD int fd = -1;
+	char path[32];
+	ssize_t used;
+
+	if (!status || pid <= 0)
+		return NULL;
+	snprintf(path, sizeof(path), "%d/status", (int)pid);
+	fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
+	used = fd < 0 ? -1 : io_read_all(fd, status, STATUS_BYTES - 1);
+	if (used < 0)
+		return NULL;
+	status[used] = '\0';
+	return take_ptr(&status);
+}
+
+const char *process_status_find(const char *status, const char *key)
+{
+	size_t len = strlen(key);
+
+	while (strncmp(status, key, len) != 0 || status[len] != ':') {
+		status += strcspn(status, "\n");
+		if (*status++ == '\0')
+			return NULL;
+	}
+	return status + len + 1;
+}
+
+/* The next number of the line; false at its end. */
+static bool take_number(const char **io_line, uint32_t *ret_number)
+{
+	const char *p = *io_line;
+	uint64_t value = 0;
+
+	while (*p == ' ' || *p == '\t')
+		p++;
+	if (!isdigit((unsigned char)*p))
+		return false;
+	for (; isdigit((unsigned char)*p); p++)
+		value = value < UINT32_MAX ? value * 10 + (uint64_t)(*p - '0') : value;
+	*io_line = p;
+	*ret_number = value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
+	return true;
+}
+
+bool process_status_has(const char *line, uint32_t id)
+{
+	uint32_t number;
+
+	while (take_number(&line, &number)) {
+		if (number == id)
+			return true;
+	}
+	return false;
+}
+
+uint32_t process_status_number(const char *line, unsigned index)
+{
+	uint32_t number = UINT32_MAX;
+
+	for (unsigned i = 0; i <= index; i++) {
+		if (!take_number(&line, &number))
+			return UINT32_MAX;
+	}
+	return number;
+}

@@ -43,6 +43,16 @@
  *   append-only after it was opened, and a hole behind the end or in a hole, which is none: set-ID bits and
  *   capabilities go before it is asked; so they do before a copy_file_range from a file that is open for direct I/O
  *
+ * Left out when the lower tree is changed behind the overlay's back, by --refresh:
+ *
+ *   what is seen of it in the second that attributes and names are kept: that is waited for
+ *   inotify: the lower tree's events are not the overlay's
+ *   directories that are removed there, and files that somebody has open with O_PATH: stale (ESTALE) on the overlay,
+ *   which holds nothing for them
+ *   files that are removed there while somebody has them open, and are pending: the walk finds no name of theirs, and
+ *   when the run is over they are shown as they are
+ *   ownership and modes of what was there: whether they are the run's or a user's the overlay alone knows
+ *
  * Left out in a user namespace, where file data goes through the overlay's page cache:
  *
  *   that direct I/O must be aligned: the caller's memory is in no request

@@ -9,15 +9,14 @@
 
 static gid_t wanted_gid; /* nftw() passes no context */
 
-static int change_one(const char *path, const struct stat *st, int type, struct FTW *where)
+static int change(const char *path, const struct stat *st, gid_t gid)
 {
 	char capability[64];
 	ssize_t len = -1;
 
-	(void)type, (void)where;
 	if (!S_ISDIR(st->st_mode) && !S_ISLNK(st->st_mode))
 		len = lgetxattr(path, "security.capability", capability, sizeof(capability));
-	if (lchown(path, (uid_t)-1, wanted_gid) < 0)
+	if (lchown(path, (uid_t)-1, gid) < 0)
 		return -errno;
 	if (S_ISLNK(st->st_mode))
 		return 0;
@@ -28,11 +27,24 @@ static int change_one(const char *path, const struct stat *st, int type, struct 
 	return 0;
 }
 
+static int change_found(const char *path, const struct stat *st, int type, struct FTW *where)
+{
+	(void)type, (void)where;
+	return change(path, st, wanted_gid);
+}
+
+int eager_change_one(const char *path, gid_t gid)
+{
+	struct stat st;
+
+	return lstat(path, &st) < 0 ? -errno : change(path, &st, gid);
+}
+
 int eager_change(const char *path, gid_t gid)
 {
 	int r;
 
 	wanted_gid = gid;
-	r = nftw(path, change_one, 16, FTW_DEPTH | FTW_PHYS);
+	r = nftw(path, change_found, 16, FTW_DEPTH | FTW_PHYS);
 	return r == -1 ? -errno : r;
 }

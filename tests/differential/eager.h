@@ -15,4 +15,7 @@
 /* eager_change: the tree below @path, which is changed too. Returns 0 or -errno. */
 int eager_change(const char *path, gid_t gid);
 
+/* eager_change_one: one file or directory, nothing below it. */
+int eager_change_one(const char *path, gid_t gid);
+
 #endif

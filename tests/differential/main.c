@@ -7,7 +7,7 @@
  *     differential [--fs ext4|xfs|btrfs|tmpfs] [--mode paused|converging] [--coherence shared|exclusive]
  *                  [--transport dev|io_uring] [--atime strictatime|noatime|relatime] [--durable yes|no]
  *                  [--seed N] [--steps N] [--trial N] [--seconds N] [--shrink N] [--keep-going]
- *                  [--kill MILLISECONDS] [--userns mapped|own]
+ *                  [--kill MILLISECONDS] [--userns mapped|own] [--refresh]
  *
  * Steps are run in trials of some hundred, each with a tree of its own and its seed: the first has the
  * seed given. A difference is shrunk for at most N seconds and printed as a script. Exit status 0, 1 at
@@ -50,7 +50,7 @@ static int usage(void)
 {
 	fprintf(stderr,
 		"usage: differential [--fs TYPE] [--mode paused|converging] "
-		"[--coherence shared|exclusive] [--transport dev|io_uring] [--atime OPTION] [--durable yes|no] [--kill MILLISECONDS] [--userns mapped|own]\n"
+		"[--coherence shared|exclusive] [--transport dev|io_uring] [--atime OPTION] [--durable yes|no] [--kill MILLISECONDS] [--userns mapped|own] [--refresh]\n"
 		"    [--seed N] [--steps N] [--trial N] [--seconds N] [--shrink SECONDS] [--keep-going]\n");
 	return EXIT_USAGE;
 }
@@ -66,6 +66,7 @@ static int parse_settings(int argc, char **argv, struct settings *ret)
 		{ "durable", required_argument, NULL, 'd' },
 		{ "kill", required_argument, NULL, 'r' },
 		{ "userns", required_argument, NULL, 'u' },
+		{ "refresh", no_argument, NULL, 'b' },
 		{ "seed", required_argument, NULL, 's' },
 		{ "steps", required_argument, NULL, 'n' },
 		{ "trial", required_argument, NULL, 't' },
@@ -103,6 +104,9 @@ static int parse_settings(int argc, char **argv, struct settings *ret)
 		case 'u':
 			v->userns = strcmp(optarg, "own") == 0 ? USERNS_OWN : USERNS_MAPPED;
 			break;
+		case 'b':
+			v->refreshes = true;
+			break;
 		case 's':
 			r = parse_u64(optarg, &ret->seed);
 			break;
@@ -125,6 +129,9 @@ static int parse_settings(int argc, char **argv, struct settings *ret)
 			r = -EINVAL;
 		}
 	}
+	/* Nobody but the overlay writes below an exclusive one. */
+	if (v->refreshes && v->is_exclusive)
+		return -EINVAL;
 	/* No server can follow one that has died in a user namespace (README). */
 	if ((v->userns && v->kill_ms > 0) ||
 	    (v->userns == USERNS_OWN && strcmp(v->type, "tmpfs") != 0))
@@ -191,7 +198,7 @@ static int run_trials(const struct settings *s)
 	AUTO_FREE struct kinds *kinds = calloc(1, sizeof(*kinds));
 	time_t until = time(NULL) + (time_t)s->seconds;
 	uint64_t done = 0, seed = s->seed;
-	unsigned different = 0, kills = 0, upgrades = 0;
+	unsigned different = 0, kills = 0, upgrades = 0, changes = 0;
 
 	if (!steps || !d || !kinds)
 		return EXIT_USAGE;
@@ -210,6 +217,7 @@ static int run_trials(const struct settings *s)
 		}
 		kills += t.kills;
 		upgrades += t.upgrades;
+		changes += t.changes;
 		done += d->is_found ? d->at + 1 : count;
 		if (!d->is_found)
 			continue;
@@ -225,6 +233,8 @@ static int run_trials(const struct settings *s)
 	       (unsigned long long)seed - (seed > s->seed), different);
 	if (s->volume.kill_ms > 0)
 		printf("  %u servers were killed, %u were followed by others\n", kills, upgrades);
+	if (s->volume.refreshes)
+		printf("  %u changes were made behind the overlay's back\n", changes);
 	for (unsigned i = 0; i < kinds->count && s->keeps_going; i++)
 		printf("  %4u %s\n", kinds->rows[i].times, kinds->rows[i].kind);
 	return different ? EXIT_FAILURE : EXIT_SUCCESS;

@@ -182,6 +182,11 @@ static void generate_converge(struct generator *g, struct step *s)
 	s->b = random_percent(&g->random, 30);
 }
 
+static void generate_refresh(struct generator *g, struct step *s)
+{
+	s->a = (int64_t)(random_next(&g->random) >> 1);
+}
+
 const struct op op_misc_rows[] = {
 	{ "exec", "p", 20, generate_regular, run_exec },
 	{ "open_by_handle", "pFs", 8, generate_handle, run_handle },
@@ -190,5 +195,6 @@ const struct op op_misc_rows[] = {
 	{ "umask", "m", 8, generate_umask, run_umask },
 	{ "converge", "ab", 4, generate_converge,
 	  NULL }, /* a: files a second, 0: all; b: pause instead */
+	{ "refresh", "a", 24, generate_refresh, NULL }, /* a: seed */
 };
 const unsigned op_misc_count = ARRAY_SIZE(op_misc_rows);

@@ -97,9 +97,10 @@ void trial_print(FILE *out, struct trial *t, const struct difference *d)
 	const struct volume_config *c = &t->volume;
 	struct volume v;
 
-	fprintf(out, "DIFFERENCE %s (%s, %s, %s, %s, seed %llu)\n", d->kind, c->type,
+	fprintf(out, "DIFFERENCE %s (%s, %s, %s, %s%s%s, seed %llu)\n", d->kind, c->type,
 		c->converges ? "converging" : "paused", c->is_exclusive ? "exclusive" : "shared",
-		c->is_durable ? "durable" : "not durable", (unsigned long long)t->seed);
+		c->is_durable ? "durable" : "not durable", c->userns ? ", userns" : "",
+		c->refreshes ? ", refreshed" : "", (unsigned long long)t->seed);
 	if (t->count <= 30 && volume_open(c, t->seed, &v) == 0) {
 		print_before(out, &v, t);
 		volume_close(&v);

@@ -72,6 +72,7 @@ struct generator {
 	char chattr_path[TREE_PATH_MAX]; /* carries a flag that is soon to be taken off; "": none */
 	unsigned chattr_steps;
 	bool converges;
+	bool refreshes;	       /* the lower tree is changed behind the overlay's back */
 	bool has_zero_range;   /* the file system has FALLOC_FL_ZERO_RANGE */
 	bool has_mapped_times; /* a store to a mapping changes the times: not on tmpfs */
 	bool is_cached; /* data goes through the overlay's page cache, in a user namespace (compare.h) */

@@ -133,6 +133,15 @@ static int make_special(const char *path, mode_t type)
 	return -errno;
 }
 
+static int make_object(struct maker *m, const char *path, mode_t type)
+{
+	int r = S_ISREG(type) ? make_file(m, path) :
+		S_ISLNK(type) ? make_link(m, path) :
+				make_special(path, type);
+
+	return r < 0 ? r : decorate(m, path, type);
+}
+
 /* One entry that is not a directory, of a random type, with a random name. */
 static int make_entry(struct maker *m, unsigned number)
 {
@@ -149,14 +158,7 @@ static int make_entry(struct maker *m, unsigned number)
 
 		return linkat(AT_FDCWD, old, AT_FDCWD, path, 0) < 0 ? -errno : 0;
 	}
-	if (S_ISREG(type))
-		r = make_file(m, path);
-	else if (S_ISLNK(type))
-		r = make_link(m, path);
-	else
-		r = make_special(path, type);
-	if (r == 0)
-		r = decorate(m, path, type);
+	r = make_object(m, path, type);
 	if (r == 0 && S_ISREG(type))
 		snprintf(m->files[m->file_count++], TREE_PATH_MAX, "%.300s", path);
 	return r;
@@ -206,6 +208,31 @@ int tree_make(const char *path, uint64_t seed)
 		r = -errno;
 	if (fchdir(before) < 0 && r == 0)
 		r = -errno;
+	return r;
+}
+
+int tree_add(const char *path, mode_t type, struct random *io_random)
+{
+	AUTO_FREE struct maker *m = calloc(1, sizeof(*m));
+	char child[TREE_PATH_MAX + 16];
+	int r = 0;
+
+	if (!m)
+		return -ENOMEM;
+	m->random = *io_random;
+	if (!S_ISDIR(type)) {
+		r = make_object(m, path, type);
+	} else if (mkdir(path, 0700) < 0) {
+		r = -errno;
+	} else {
+		for (unsigned i = 0; r == 0 && i < TREE_ADDED; i++) {
+			snprintf(child, sizeof(child), "%s/%c", path, 'a' + (int)i);
+			r = make_object(m, child, S_IFREG);
+		}
+		if (r == 0)
+			r = decorate(m, path, type);
+	}
+	*io_random = m->random;
 	return r;
 }
 

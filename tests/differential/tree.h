@@ -11,10 +11,18 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-enum { TREE_PATH_MAX = 320, TREE_PATHS_MAX = 600 };
+#include "tests/differential/random.h"
+
+enum { TREE_PATH_MAX = 320, TREE_PATHS_MAX = 600, TREE_ADDED = 3 };
 
 /* tree_make: fills the directory @path, which exists. The same seed makes the same tree. */
 int tree_make(const char *path, uint64_t seed);
+
+/*
+ * tree_add: one object of a type (S_IFREG ...; no device), with random content and attributes; in a new directory
+ * TREE_ADDED files, a, b ... 0 or -errno.
+ */
+int tree_add(const char *path, mode_t type, struct random *io_random);
 
 struct tree_paths {
 	unsigned count;

@@ -14,6 +14,7 @@
 
 #include "fs/base/cleanup.h"
 #include "tests/differential/op.h"
+#include "tests/differential/refresh.h"
 #include "tests/differential/worker.h"
 
 enum { STEPS_BETWEEN_LISTS = 40, STEPS_BETWEEN_TREES = 150, WRITTEN_MAX = 4096 };
@@ -36,6 +37,7 @@ struct scene {
 	/* Of A: files that were ever opened for writing, and what slots are open on. */
 	unsigned written_count;
 	uint64_t written[WRITTEN_MAX], slot_inodes[WORKERS][SLOTS];
+	uint64_t pins[WORKERS][SLOTS]; /* those of slot_inodes that no refresh may remove, else 0 */
 };
 
 static void name_objects(const struct step *s, struct objects *o)
@@ -135,6 +137,9 @@ static void note_opened(struct scene *sc, const struct step *s, const struct res
 	if (!a->has_slot)
 		return;
 	sc->slot_inodes[s->worker][s->slot % SLOTS] = a->after.ino;
+	if (strchr(op_get(s->op)->arguments, 'F'))
+		sc->pins[s->worker][s->slot % SLOTS] =
+			s->flags & O_PATH || sc->generator.converges ? a->after.ino : 0;
 	if (strchr(op_get(s->op)->arguments, 'F') && (s->flags & O_ACCMODE) != O_RDONLY &&
 	    sc->written_count < WRITTEN_MAX)
 		sc->written[sc->written_count++] = a->after.ino;
@@ -178,6 +183,23 @@ static bool is_ambiguous_chown(const struct scene *sc, const struct step *s)
 	       (s->a == -1 && s->b == -1 && was_written(sc, st.st_ino));
 }
 
+/* The driver's own step: what lies below changes, and is seen when the kernel's second is over. */
+static int run_refresh(struct scene *sc, const struct step *s)
+{
+	/* A time-out of the kernel is waited for: it has no event. */
+	const struct timespec timeout = { .tv_sec = 1, .tv_nsec = 50 * 1000 * 1000 };
+	struct refresh refresh = { .eager_fd = sc->volume.eager_fd,
+				   .lower_fd = sc->volume.lower_fd,
+				   .converges = sc->trial->volume.converges,
+				   .pins = &sc->pins[0][0],
+				   .pin_count = WORKERS * SLOTS };
+
+	sc->trial->changes += refresh_run(&refresh, (uint64_t)s->a, sc->difference);
+	nanosleep(&timeout, NULL);
+	compare_trees("tree after a refresh", sc->roots[0], sc->roots[1], sc->difference);
+	return 0;
+}
+
 static void report_failure(struct scene *sc, const char *op, unsigned side, int error)
 {
 	difference_set(sc->difference, op, "no answer", "on %s: %s", side == SIDE_EAGER ? "A" : "B",
@@ -201,7 +223,7 @@ static int run_step(struct scene *sc, const struct step *s)
 	int r;
 
 	if (!op_get(s->op)->run)
-		return run_converge(sc, s);
+		return op_is(s->op, "refresh") ? run_refresh(sc, s) : run_converge(sc, s);
 	if (is_ambiguous_chown(sc, s))
 		return 0;
 	name_objects(s, &objects);
@@ -334,6 +356,7 @@ int trial_run(struct trial *t, bool makes_up, struct difference *ret_difference)
 	sc->roots[SIDE_OVERLAY] = sc->volume.overlay_fd;
 	sc->generator.random.state = t->seed;
 	sc->generator.converges = t->volume.converges;
+	sc->generator.refreshes = t->volume.refreshes;
 	sc->generator.is_cached = t->volume.userns != USERNS_NONE;
 	sc->generator.has_zero_range = sc->generator.has_mapped_times =
 		strcmp(t->volume.type, "tmpfs") != 0;

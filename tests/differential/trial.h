@@ -13,6 +13,7 @@ struct trial {
 	unsigned count;
 	struct step *steps;
 	unsigned kills;	   /* servers that were killed, in the end */
+	unsigned changes;  /* that were made behind the overlay's back */
 	unsigned upgrades; /* and those that were followed by another while they lived */
 };
 

@@ -32,6 +32,7 @@ struct volume_config {
 	const char *transport; /* "dev" or "io_uring": how the overlay's requests come */
 	bool converges;	       /* while the steps run; else only at their end */
 	bool is_exclusive;
+	bool refreshes; /* the tree below is changed behind the overlay's back (refresh.h); not exclusive */
 	unsigned
 		kill_ms; /* the server is killed after at most as long, again and again; 0: it is not */
 	bool is_durable;	   /* the run has an id: files that users change are marked */

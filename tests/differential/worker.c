@@ -144,9 +144,13 @@ serve(unsigned index, const int root_fds[SIDES], int fd, struct exchange *e)
 	}
 	if (become(index) < 0)
 		_exit(1);
-	/* As the worker's own user: each may have so many only. */
+	/* As the worker's own user: each may have so many only. Both or none. */
 	for (int i = 0; i < SIDES; i++)
 		hands[i].inotify_fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	for (int i = 0; i < SIDES; i++) {
+		if (hands[!i].inotify_fd < 0)
+			cleanup_fd(&hands[i].inotify_fd);
+	}
 	while (recv(fd, &turn, 1, 0) == 1) {
 		for (e->side = 0; e->side < SIDES; e->side++)
 			run_step(&hands[e->side], &e->step, &e->results[e->side]);

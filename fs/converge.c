@@ -173,6 +173,7 @@ static int converge_inode(struct converger *c, struct visited *v, struct node_in
 {
 	const struct ownership_rule *rule = &c->run->options->rule;
 	struct run *run = c->run;
+	struct halfway_record *record = NULL;
 	struct stat st;
 	int r;
 
@@ -194,12 +195,17 @@ static int converge_inode(struct converger *c, struct visited *v, struct node_in
 
 			if (run->is_durable && !has_none)
 				run_unmark_void(run, v->fd);
-			r = run_apply(run, v->fd, &st, has_none, NULL);
+			record = halfway_begin(run->shared, ret_node->id);
+			r = run_apply(run, record, v->fd, &st, has_none, NULL);
 		}
 	} else if (r == 0 && may_have_marks(c) && !has_no_xattr(c, v)) {
 		run_note_mark(run, v->fd, &st);
 	}
 	node_unlock(run->nodes, v->ino);
+	if (r == APPLY_CHANGED)
+		c->events.changed(c->events.context, ret_node->id);
+	if (record)
+		halfway_end(record);
 	return r;
 }
 
@@ -218,7 +224,6 @@ static int converge_entry(struct converger *c, struct visited *v)
 	atomic_fetch_add(&h->seen, 1);
 	if (r == APPLY_CHANGED) {
 		atomic_fetch_add(&h->changed, 1);
-		c->events.changed(c->events.context, node.id);
 	} else if (r == APPLY_RIGHT || r == -ESTALE || r == -ENOENT) {
 		/* Right, or deleted under the walk. */
 		atomic_fetch_add(&h->correct, 1);
@@ -530,7 +535,6 @@ void converge_moved(struct converger *c, int fd, const struct stat *st, uint64_t
 
 		if (r == APPLY_CHANGED) {
 			atomic_fetch_add(&header(c)->changed, 1);
-			c->events.changed(c->events.context, node.id);
 			return;
 		}
 		if (r >= 0 || r == -ENOENT || r == -ESTALE || st->st_nlink == 0)

@@ -85,6 +85,11 @@ static bool is_known(void *context, uint64_t node_id)
 	return session_knows(ov, node_id) || is_being_made(ov, node_id);
 }
 
+static void invalidate(void *context, uint64_t node_id)
+{
+	overlay_invalidate(context, node_id);
+}
+
 void recovery_run(struct overlay *ov)
 {
 	ledger_attach(&ov->shared);
@@ -96,9 +101,5 @@ void recovery_run(struct overlay *ov)
 	}
 	backing_recover(ov);
 	node_drop_unknown(ov->nodes, is_known, ov);
-	/*
-	 * An invalidation that the dead server still owed. Attributes that the kernel has cached may be
-	 * those before a change of the walker's: names are asked for again, and attributes with them.
-	 */
-	overlay_invalidate_names(ov);
+	halfway_recover(&ov->shared, &ov->tree, &ov->options->rule, invalidate, ov);
 }

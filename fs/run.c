@@ -258,14 +258,16 @@ bool run_has_applied(const struct run *run, uint64_t look)
 	return atomic_load(&run->applying.begun) != look;
 }
 
-int run_apply(struct run *run, int fd, const struct stat *before, bool has_no_xattr,
-	      struct stat *ret_st)
+int run_apply(struct run *run, struct halfway_record *record, int fd, const struct stat *before,
+	      bool has_no_xattr, struct stat *ret_st)
 {
 	bool is_visible = !has_no_xattr || before->st_mode & (S_ISUID | S_ISGID);
 	int r;
 
 	if (is_visible)
 		atomic_fetch_add(&run->applying.begun, 1);
+	if (is_visible && before->st_gid != run->options->rule.gid)
+		halfway_note(record, run->tree, fd, before, has_no_xattr);
 	r = apply_seen(fd, TREE_FD_DIR, &run->options->rule, before, has_no_xattr, ret_st);
 	if (is_visible)
 		atomic_fetch_add(&run->applying.ended, 1);
@@ -335,7 +337,10 @@ static int settle_changed(struct run *run, struct node_info *io_node, int fd, st
 	if (run_is_pending(run, io_node, fd, io_st)) {
 		const struct stat before = *io_st;
 
-		r = run_apply(run, fd, &before, false, io_st);
+		struct halfway_record *record = halfway_begin(run->shared, 0);
+
+		r = run_apply(run, record, fd, &before, false, io_st);
+		halfway_end(record);
 		if (r < 0)
 			return r;
 	}

@@ -96,15 +96,15 @@ bool run_is_pending(struct run *run, const struct node_info *node, int fd, const
 void run_show(struct run *run, const struct node_info *node, int fd, struct stat *io_st);
 
 /*
- * run_apply: apply_seen() by this run's rule, under the inode's lock.
+ * run_apply: apply_seen() by this run's rule, under the inode's lock. @record: halfway_begin().
  *
  * A change of group takes set-ID bits and capabilities away, and they are put back: a file that may have such or an
  * ACL must not be looked at meanwhile. Who looks without the lock, which the walker may hold for long, asks run_look()
  * before and gives the answer to run_has_applied() afterwards: true, if what he saw must be looked at again, under the
  * lock.
  */
-int run_apply(struct run *run, int fd, const struct stat *before, bool has_no_xattr,
-	      struct stat *ret_st);
+int run_apply(struct run *run, struct halfway_record *record, int fd, const struct stat *before,
+	      bool has_no_xattr, struct stat *ret_st);
 uint64_t run_look(const struct run *run);
 bool run_has_applied(const struct run *run, uint64_t look);
 

@@ -21,6 +21,7 @@
 
 #include "fs/brake.h"
 #include "fs/gate.h"
+#include "fs/halfway.h"
 #include "fs/ledger.h"
 #include "fs/stats.h"
 
@@ -30,7 +31,7 @@
  * Of all in here, and of what keeper and server say to each other (channel.h): a program with another
  * number cannot take over from this one, and says so before this one's server has stopped.
  */
-#define SHARED_LAYOUT 3
+#define SHARED_LAYOUT 4
 
 #define SHARED_INIT_MAX 512	/* bytes of an INIT request or reply; the kernel's is 104 */
 #define SHARED_FAILURES_MAX 100 /* interface.md: at most 100 are listed */
@@ -162,6 +163,7 @@ struct shared_header {
 	int32_t backing_last; /* the highest backing id that ever stood in a slot */
 	struct table_undo undo;
 	struct ledger ledger;
+	struct halfway_record halfway[HALFWAY_MAX];
 
 	struct stats stats; /* each row by its thread of the server */
 };

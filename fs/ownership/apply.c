@@ -94,6 +94,24 @@ static int restore_capability(const struct entry *e, const struct stat *before,
 	return 0;
 }
 
+/* After the group: what it took away. @now: the file since; @shown: the mode that it is to have. */
+static int restore(const struct entry *e, const struct stat *before, const struct stat *now,
+		   mode_t shown, const char *capability, ssize_t capability_len)
+{
+	shown = mode_to_restore(before, now, shown);
+	if (shown != now->st_mode) {
+		int r = change_mode(e, shown & 07777);
+
+		if (r == 0)
+			r = recheck_set_ids(e, before, shown);
+		if (r < 0)
+			return r;
+	}
+	if (capability_len > 0 && is_unchanged(before, now))
+		return restore_capability(e, before, capability, (size_t)capability_len);
+	return 0;
+}
+
 int apply_entry(int fd, const char *fd_dir, const struct ownership_rule *rule, struct stat *ret_st)
 {
 	struct stat before;
@@ -110,6 +128,7 @@ int apply_seen(int fd, const char *fd_dir, const struct ownership_rule *rule,
 	struct stat now = *before, shown = *before;
 	char capability[CAPABILITY_MAX];
 	ssize_t capability_len = -1;
+	int r;
 
 	present(rule, &shown);
 	if (shown.st_gid == before->st_gid && shown.st_mode == before->st_mode) {
@@ -135,22 +154,27 @@ int apply_seen(int fd, const char *fd_dir, const struct ownership_rule *rule,
 		    fstatat(fd, "", &now, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 			return -errno;
 	}
-	shown.st_mode = mode_to_restore(before, &now, shown.st_mode);
-	if (shown.st_mode != now.st_mode) {
-		int r = change_mode(&e, shown.st_mode & 07777);
-
-		if (r == 0)
-			r = recheck_set_ids(&e, before, shown.st_mode);
-		if (r < 0)
-			return r;
-	}
-	if (capability_len > 0 && is_unchanged(before, &now)) {
-		int r = restore_capability(&e, before, capability, (size_t)capability_len);
-
-		if (r < 0)
-			return r;
-	}
+	r = restore(&e, before, &now, shown.st_mode, capability, capability_len);
+	if (r < 0)
+		return r;
 	if (ret_st && fstatat(fd, "", ret_st, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	return APPLY_CHANGED;
+}
+
+int apply_finish(int fd, const char *fd_dir, const struct ownership_rule *rule,
+		 const struct stat *before, const void *capability, size_t capability_len)
+{
+	const struct entry e = { fd, fd_dir };
+	struct stat shown = *before, now;
+	entry_path_buffer path;
+
+	present(rule, &shown);
+	if (fstatat(fd, "", &now, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (now.st_gid != shown.st_gid)
+		return 0;
+	if (capability_len > 0 && getxattr(entry_path(&e, path), CAPABILITY_XATTR, NULL, 0) >= 0)
+		capability_len = 0;
+	return restore(&e, before, &now, shown.st_mode, capability, (ssize_t)capability_len);
 }

@@ -42,4 +42,15 @@ int apply_entry(int fd, const char *fd_dir, const struct ownership_rule *rule, s
 int apply_seen(int fd, const char *fd_dir, const struct ownership_rule *rule,
 	       const struct stat *before, bool has_no_xattr, struct stat *ret_st);
 
+/*
+ * apply_finish: of an apply that was not finished: if the group was changed, what that took away comes back as it would
+ * have then. Once more does no harm.
+ * @before:     type, mode, size and mtime as they were before
+ * @capability: and the file capability; @capability_len 0: none
+ *
+ * Returns 0 or -errno.
+ */
+int apply_finish(int fd, const char *fd_dir, const struct ownership_rule *rule,
+		 const struct stat *before, const void *capability, size_t capability_len);
+
 #endif

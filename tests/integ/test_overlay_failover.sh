@@ -160,6 +160,8 @@ rm "$target/b" "$target/c"
 cd "$target/empty"
 rmdir "$target/empty"
 check 'a server is killed' kill_server 1
+stat "$target/a" >/dev/null
+check_same 'an open file still has its name' "$target/a" "$(readlink /proc/$$/fd/7)"
 check_same 'an open file is read on' 'content of a' "$(cat <&7)"
 printf 'and more\n' >&7
 check_same 'and written, where it belongs' 'and more' "$(tail -n 1 "$lower/a")"

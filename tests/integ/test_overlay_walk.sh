@@ -8,7 +8,7 @@
 . "$(dirname "$0")/lib.sh"
 need_root
 need_fuse
-need_tools mkfs.ext4 setpriv ionice setcap
+need_tools mkfs.ext4 setpriv ionice setcap getcap
 own_mounts "$0" "$@"
 start_test
 
@@ -214,28 +214,67 @@ check 'rate: no limit finishes' turns_native main
 check 'pace: nothing is left' all_converged "$lower"
 finish pace
 
-echo '# files that are looked at while the walk is at them'
 # Each change waits for the disk: the moment in which set-ID bits and capabilities are away is long.
-make_lower 1
-files=("$lower"/dir0/file*)
-chmod 6777 "${files[@]}"
-for file in "${files[@]}"; do
-	setcap cap_net_raw+ep "$file"
-done
-mount -o remount,sync "$scratch/volume"
-overlay main "$lower" "$target" "gid=$gid" paused handoff=no
-coproc LOOKS { exec "$helpers/steady" 6777 "$target"/dir0/file*; }
-looks_pid=$LOOKS_PID
-exec {looks_out}<&"${LOOKS[0]}" {looks_in}>&"${LOOKS[1]}"
-eval "exec ${LOOKS[0]}<&- ${LOOKS[1]}>&-"
-read -r _ <&"$looks_out"
+make_privileged() {
+	local file
+
+	make_lower 1
+	files=("$lower"/dir0/file*)
+	chmod 6777 "${files[@]}"
+	for file in "${files[@]}"; do
+		setcap cap_net_raw+ep "$file"
+	done
+	mount -o remount,sync "$scratch/volume"
+	overlay main "$lower" "$target" "gid=$gid" paused handoff=no
+}
+
+# WORDS... of tests/helpers/steady.c; it looks from now on, until looks_end.
+looks_begin() {
+	coproc LOOKS { exec "$helpers/steady" "$@"; }
+	looks_pid=$LOOKS_PID
+	exec {looks_out}<&"${LOOKS[0]}" {looks_in}>&"${LOOKS[1]}"
+	eval "exec ${LOOKS[0]}<&- ${LOOKS[1]}>&-"
+	read -r _ <&"$looks_out"
+}
+
+looks_end() {
+	local status=0
+
+	exec {looks_in}>&-
+	wait "$looks_pid" || status=$?
+	cat <&"$looks_out"
+	exec {looks_out}<&-
+	return "$status"
+}
+
+nothing_is_lost() {
+	local file
+
+	[ "$(stat -c '%a %g' "${files[@]}" | sort -u)" = "6777 $gid" ] || return
+	for file in "${files[@]}"; do
+		[[ $(getcap "$file") == *net_raw* ]] || return
+	done
+}
+
+echo '# files that are looked at while the walk is at them'
+make_privileged
+looks_begin 6777 "$target"/dir0/file*
 check 'looked at: converges' keeper main wait state=converged resume
-exec {looks_in}>&-
-cat <&"$looks_out"
-check 'looked at: nothing is away for a moment' wait "$looks_pid"
-check_same 'looked at: the bits are there' '6777 6777 6777 6777 6777' "$(stat -c %a "${files[@]}" | xargs)"
-mount -o remount,async "$scratch/volume"
+check 'looked at: nothing is away for a moment' looks_end
+check 'looked at: bits and capabilities are there' nothing_is_lost
 finish 'looked at'
+
+echo '# a server that dies while the walk is at such a file'
+for round in 1 2 3 4 5; do
+	make_privileged
+	looks_begin -k "$(keeper main get server_pid)" 6777 "${files[@]}"
+	check "killed, round $round: converges" keeper main wait state=converged resume
+	looks_end >/dev/null
+	check_same "killed, round $round: once" 1 "$(keeper main get restarts)"
+	check "killed, round $round: bits and capabilities are there" nothing_is_lost
+	finish "killed, round $round"
+done
+mount -o remount,async "$scratch/volume"
 
 echo '# interruption'
 make_lower 40

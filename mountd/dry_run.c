@@ -133,8 +133,8 @@ enum proto_exit dry_run_detach(struct manager *m, const struct volume_record *vo
 				   log_quote(below, quoted, sizeof(quoted)));
 	/* The number of an overlay that has gone may be another's by now. */
 	if (!lazy &&
-	    holders_find(view.id, o && vol->state != VOLUME_NATIVE ? live_dev(m, vol->id) : 0, text,
-			 sizeof(text)))
+	    holders_find(view.id, o && vol->state != VOLUME_NATIVE ? live_dev(m, vol->id) : 0,
+			 o ? overlay_keeper_pid(o) : 0, text, sizeof(text)))
 		return answer_fail(answer, EXIT_FAILED, "the target is busy: %s", text);
 	return answer_would(answer, "take the mount off %s%s",
 			    log_quote(vol->target, quoted, sizeof(quoted)),

@@ -24,6 +24,7 @@ struct wanted {
 	uint64_t mount_id; /* 0: any */
 	dev_t dev;	   /* 0: any */
 	dev_t rdev;	   /* of a block device that is open; 0: any */
+	pid_t except;	   /* 0: nobody */
 };
 
 /* Follows a magic link of /proc, which jumps to the file without a walk: no server is asked. */
@@ -88,6 +89,8 @@ static void each_holder(const struct wanted *wanted,
 
 		if (!isdigit((unsigned char)entry->d_name[0]) || atoi(entry->d_name) == getpid())
 			continue;
+		if (atoi(entry->d_name) == wanted->except)
+			continue;
 		pid_fd = openat(dirfd(proc), entry->d_name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 		if (pid_fd >= 0 && process_holds(pid_fd, wanted))
 			more = found(arg, (pid_t)atoi(entry->d_name), pid_fd);
@@ -128,9 +131,9 @@ static bool describe_one(void *arg, pid_t pid, int pid_fd)
 	return true;
 }
 
-bool holders_find(uint64_t mount_id, dev_t dev, char *ret_text, size_t size)
+bool holders_find(uint64_t mount_id, dev_t dev, pid_t except, char *ret_text, size_t size)
 {
-	struct wanted wanted = { .mount_id = mount_id, .dev = dev };
+	struct wanted wanted = { .mount_id = mount_id, .dev = dev, .except = except };
 	struct description d = { .text = ret_text, .size = size };
 
 	ret_text[0] = '\0';
@@ -140,7 +143,7 @@ bool holders_find(uint64_t mount_id, dev_t dev, char *ret_text, size_t size)
 
 char *holders_describe(uint64_t mount_id, dev_t dev, char *ret_text, size_t size)
 {
-	if (!holders_find(mount_id, dev, ret_text, size))
+	if (!holders_find(mount_id, dev, 0, ret_text, size))
 		snprintf(ret_text, size, "held by something that cannot be seen from here");
 	return ret_text;
 }

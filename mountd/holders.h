@@ -25,8 +25,11 @@
  */
 char *holders_describe(uint64_t mount_id, dev_t dev, char *ret_text, size_t size);
 
-/* holders_find: the same, and whether anybody is seen at all. */
-bool holders_find(uint64_t mount_id, dev_t dev, char *ret_text, size_t size);
+/*
+ * holders_find: the same, and whether anybody is seen at all.
+ * @except: a process that does not count: the keeper of the volume's overlay; 0: none
+ */
+bool holders_find(uint64_t mount_id, dev_t dev, pid_t except, char *ret_text, size_t size);
 
 /* holders_of_node: the same for a block device that processes have open; "": none is seen. */
 char *holders_of_node(dev_t rdev, char *ret_text, size_t size);

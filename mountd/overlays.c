@@ -642,6 +642,14 @@ void overlay_status_get(struct overlay *o, struct overlay_status *ret_status)
 	pthread_mutex_unlock(&o->owner->lock);
 }
 
+pid_t overlay_keeper_pid(struct overlay *o)
+{
+	struct overlay_status status;
+
+	overlay_status_get(o, &status);
+	return status.keeper_pid;
+}
+
 bool overlay_is_gone(struct overlay *o)
 {
 	bool gone;

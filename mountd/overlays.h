@@ -113,6 +113,7 @@ void overlay_mute(struct overlay *overlay, const char *volume_id, bool muted);
 size_t overlay_detach(struct overlay *overlay, const char *volume_id);
 
 void overlay_status_get(struct overlay *overlay, struct overlay_status *ret_status);
+pid_t overlay_keeper_pid(struct overlay *overlay);
 bool overlay_is_gone(struct overlay *overlay);
 
 /* overlay_wait_gone: whether the connection ended within @timeout_ms. */

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fs/base/clock.h"
 #include "fs/base/log.h"
 #include "mountd/dry_run.h"
 #include "mountd/holders.h"
@@ -16,14 +17,19 @@
 
 #define DETACH_TRIES 8 /* a hand-off under way changes what is at the target */
 #define LAZY_GONE_MS 1000
-#define LOOK_MS 250 /* an overlay that has not ended by then may be one that cannot */
+#define UNSEEN_MS 1000 /* a hold that nobody is seen to have */
+#define LOOK_MS 250    /* an overlay that has not ended by then may be one that cannot */
+
+/* The number of an overlay that has gone may be another's by now, whose users are none of ours: 0 then. */
+static dev_t own_dev(struct manager *m, const struct volume_record *vol)
+{
+	return vol->state == VOLUME_NATIVE ? 0 : live_dev(m, vol->id);
+}
 
 static int busy(struct manager *m, const struct volume_record *vol, const struct mount_view *view,
 		char *ret_error)
 {
 	AUTO_FREE char *below = NULL;
-	/* The number of an overlay that has gone may be another's by now, whose users are none of ours. */
-	dev_t dev = vol->state == VOLUME_NATIVE ? 0 : live_dev(m, vol->id);
 	char holders[512], quoted[256];
 
 	if (mount_below(vol->target_resolved, &below) == 0)
@@ -32,8 +38,36 @@ static int busy(struct manager *m, const struct volume_record *vol, const struct
 			 log_quote(below, quoted, sizeof(quoted)));
 	else
 		snprintf(ret_error, ANSWER_TEXT_MAX, "the target is busy: %s",
-			 holders_describe(view->id, dev, holders, sizeof(holders)));
+			 holders_describe(view->id, own_dev(m, vol), holders, sizeof(holders)));
 	return -EBUSY;
+}
+
+/* Whether there is somebody, or something, to be named. */
+static bool is_held(struct manager *m, const struct volume_record *vol,
+		    const struct mount_view *view, pid_t keeper)
+{
+	AUTO_FREE char *below = NULL;
+	char holders[512];
+
+	return mount_below(vol->target_resolved, &below) == 0 ||
+	       holders_find(view->id, own_dev(m, vol), keeper, holders, sizeof(holders));
+}
+
+/*
+ * A hold that nobody is seen to have, or the keeper alone, is mostly one of the moment: the end of a hand-off, which takes
+ * its time on a busy machine. Not so those of the kernel itself (a loop device, a swap file).
+ */
+static int detach_unless_held(struct manager *m, const struct volume_record *vol,
+			      const struct target *target, const struct mount_view *view,
+			      pid_t keeper, bool lazy, uint64_t limit_ms)
+{
+	const uint64_t until = clock_now_ms() + UNSEEN_MS;
+	int r;
+
+	do {
+		r = mount_detach(target->parent_fd, target->name, lazy, limit_ms);
+	} while (r == -EBUSY && clock_now_ms() < until && !is_held(m, vol, view, keeper));
+	return r;
 }
 
 static int foreign(const struct volume_record *vol, char *ret_error)
@@ -62,10 +96,12 @@ static int detach_slowly(const struct target *target, const struct mount_view *b
 }
 
 static int detach(struct manager *m, const struct volume_record *vol, const struct target *target,
-		  const struct mount_view *view, bool is_overlay, bool lazy, char *ret_error)
+		  const struct mount_view *view, struct overlay *o, bool lazy, char *ret_error)
 {
-	const uint64_t limit_ms = is_overlay ? MOUNT_OVERLAY_MS : MOUNT_DEVICE_MS;
-	int r = mount_detach(target->parent_fd, target->name, lazy, limit_ms);
+	const uint64_t limit_ms =
+		o || vol->state != VOLUME_NATIVE ? MOUNT_OVERLAY_MS : MOUNT_DEVICE_MS;
+	int r = detach_unless_held(m, vol, target, view, o ? overlay_keeper_pid(o) : 0, lazy,
+				   limit_ms);
 
 	if (r == -EBUSY)
 		return busy(m, vol, view, ret_error);
@@ -109,8 +145,7 @@ int unmount_target(struct manager *m, struct volume_record *vol, struct overlay 
 			if (!is_orphan(vol) && !was_handed_off(m, vol, target, &view))
 				return foreign(vol, ret_error);
 		}
-		r = detach(m, vol, target, &view, o || vol->state != VOLUME_NATIVE, lazy,
-			   ret_error);
+		r = detach(m, vol, target, &view, o, lazy, ret_error);
 		if (r < 0)
 			return r;
 	}

@@ -8,7 +8,7 @@ set -euo pipefail
 . "$(dirname "$0")/lib_volume.sh"
 need_root
 need_fuse
-need_tools jq setpriv
+need_tools jq setpriv losetup
 own_mounts "$0" "$@"
 start_volume_test
 
@@ -116,4 +116,14 @@ check 'a busy target is an error' refuses 1 busy unmount busy
 cd /
 check 'and goes away when it is not' ctl unmount busy
 
+# A loop device holds its file, and is no process. One that goes within a second is waited for.
+check 'held by nobody: mount' ctl mount --plugin local --source "$data" --target "$pod" --fsgroup "$GROUP" --volume-id busy
+check 'held by nobody: native' ctl wait busy --for native --timeout 20
+truncate -s 1M "$pod/image"
+loop=$(losetup --find --show "$pod/image")
+loops+=("$loop")
+check 'held by nobody: is an error at last' refuses 1 'held by something that cannot be seen' unmount busy
+{ sleep 0.3 && losetup --detach "$loop"; } &
+check 'held by nobody: but not when it is over meanwhile' ctl unmount busy
+wait $!
 end_volume_test

@@ -401,6 +401,19 @@ int node_settle_key(struct node_table *t, const struct tree_key *key, uint64_t i
 	return r;
 }
 
+int node_settle_id(struct node_table *t, uint64_t id, uint32_t flags)
+{
+	uint32_t slot;
+	int r;
+
+	pthread_mutex_lock(&t->lock);
+	r = node_slot_check(t, id, &slot);
+	if (r == 0)
+		t->shared->slots[slot].flags |= flags;
+	pthread_mutex_unlock(&t->lock);
+	return r;
+}
+
 int node_settle(struct node_table *t, int fd, const struct stat *st, uint32_t flags)
 {
 	struct tree_key key;

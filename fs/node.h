@@ -93,6 +93,9 @@ int node_open_regular(struct node_table *t, uint64_t id, int flags, int *ret_fil
  */
 int node_settle(struct node_table *t, int fd, const struct stat *st, uint32_t flags);
 
+/* node_settle_id: the same for a node that the kernel knows, which costs no file handle. -ESTALE: it does not. */
+int node_settle_id(struct node_table *t, uint64_t id, uint32_t flags);
+
 /* node_settle_key: the same for an inode known only by key, from a journal. */
 int node_settle_key(struct node_table *t, const struct tree_key *key, uint64_t ino, uint32_t flags);
 

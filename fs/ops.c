@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "fs/base/log.h"
+#include "fs/ownership/apply.h"
 #include "fs/request.h"
 
 struct overlay *ops_overlay(fuse_req_t req)
@@ -155,10 +156,16 @@ static int drop_by_chown(int fd, const struct stat *real, mode_t drop)
 	return r;
 }
 
+static int drop_bits(int fd, const struct stat *real, mode_t drop, enum drop_reason reason)
+{
+	int r = apply_mode(fd, TREE_FD_DIR, real->st_mode & 07777 & ~drop);
+
+	return r == -EPERM && reason != DROP_SIZE ? drop_by_chown(fd, real, drop) : r;
+}
+
 int ops_drop_set_ids(struct overlay *ov, const struct node_info *node, int fd,
 		     const struct caller *caller, enum drop_reason reason)
 {
-	char path[TREE_FD_PATH_MAX];
 	struct stat real, shown;
 	mode_t drop;
 	int r;
@@ -172,9 +179,8 @@ int ops_drop_set_ids(struct overlay *ov, const struct node_info *node, int fd,
 		if (reason == DROP_CHOWN &&
 		    ops_may_lose_set_ids(&shown, drop, caller) != CALLER_YES)
 			r = -EPERM;
-		else if (drop && chmod(tree_fd_path(fd, path), real.st_mode & 07777 & ~drop) < 0)
-			r = errno == EPERM && reason != DROP_SIZE ? drop_by_chown(fd, &real, drop) :
-								    -errno;
+		else if (drop)
+			r = drop_bits(fd, &real, drop, reason);
 	}
 	node_unlock(ov->nodes, node->ino);
 	return r;

@@ -11,6 +11,7 @@
 #include "fs/base/cleanup.h"
 #include "fs/base/parse.h"
 #include "fs/ops.h"
+#include "fs/ownership/apply.h"
 
 static void reply_attr(fuse_req_t req, struct overlay *ov, const struct node_info *node, int fd,
 		       const char *op)
@@ -116,7 +117,6 @@ static bool loses_to_group(const struct stat *shown, uid_t uid, gid_t gid,
 static int set_owner(int fd, const struct stat *shown, const struct stat *attr, int to_set,
 		     const struct caller *caller)
 {
-	char path[TREE_FD_PATH_MAX];
 	uid_t uid = to_set & FUSE_SET_ATTR_UID ? attr->st_uid : (uid_t)-1;
 	gid_t gid = to_set & FUSE_SET_ATTR_GID ? attr->st_gid : (gid_t)-1;
 	struct stat now;
@@ -134,8 +134,7 @@ static int set_owner(int fd, const struct stat *shown, const struct stat *attr, 
 	r = tree_stat(fd, &now);
 	if (r < 0 || !(now.st_mode & S_ISGID))
 		return r;
-	return chmod(tree_fd_path(fd, path), now.st_mode & 07777 & ~(mode_t)S_ISGID) < 0 ? -errno :
-											   0;
+	return apply_mode(fd, TREE_FD_DIR, now.st_mode & 07777 & ~(mode_t)S_ISGID);
 }
 
 /*
@@ -148,7 +147,6 @@ static int set_ownership(struct overlay *ov, struct node_info *node, int fd,
 {
 	const struct ownership_rule *rule = &ov->options->rule;
 	mode_t mode = attr->st_mode & 07777;
-	char path[TREE_FD_PATH_MAX];
 	struct stat real, shown;
 	int r;
 
@@ -177,24 +175,27 @@ static int set_ownership(struct overlay *ov, struct node_info *node, int fd,
 	}
 	if (r == 0 && to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID))
 		r = set_owner(fd, &shown, attr, to_set, caller);
-	if (r == 0 && to_set & FUSE_SET_ATTR_MODE && chmod(tree_fd_path(fd, path), mode) < 0)
-		r = -errno;
+	if (r == 0 && to_set & FUSE_SET_ATTR_MODE)
+		r = apply_mode(fd, TREE_FD_DIR, mode);
 	node_unlock(ov->nodes, node->ino);
 	return r;
 }
 
 /* truncate(2) without an open file, ftruncate(2) with one: the times they change differ. */
-static int set_size(int fd, const struct stat *st, off_t size, bool has_file)
+static int set_size(int fd, off_t size, bool has_file)
 {
 	char path[TREE_FD_PATH_MAX];
 	AUTO_FD int file = -1;
-	int r;
+	struct stat st;
+	int r = tree_stat(fd, &st);
 
-	if (!S_ISREG(st->st_mode))
+	if (r < 0)
+		return r;
+	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
 	if (!has_file)
 		return truncate(tree_fd_path(fd, path), size) < 0 ? -errno : 0;
-	r = tree_reopen(fd, st->st_mode, O_WRONLY, &file);
+	r = tree_reopen(fd, st.st_mode, O_WRONLY, &file);
 	if (r < 0)
 		return r;
 	return ftruncate(file, size) < 0 ? -errno : 0;
@@ -230,14 +231,11 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 	AUTO_FD int fd = -1;
 	struct caller caller;
 	struct node_info node = { .id = 0 };
-	struct stat st = { 0 };
 	int r = node_open(ov->nodes, ino, &fd, &node);
 
 	ops_caller(req, &caller);
 	/* Whatever of this is done twice is done as if once: the kernel lets nobody between. */
 	ledger_start(ino, node.ino, 0, 0);
-	if (r == 0)
-		r = tree_stat(fd, &st);
 	if (r == 0 && (to_set & ~KILL) == 0)
 		r = set_nothing(ov, &node, fd, &caller);
 	if (r == 0 && to_set & OWNERSHIP)
@@ -246,13 +244,13 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 		if (to_set & KILL)
 			r = ops_drop_set_ids(ov, &node, fd, &caller, DROP_SIZE);
 		if (r == 0)
-			r = set_size(fd, &st, attr->st_size, fi != NULL);
+			r = set_size(fd, attr->st_size, fi != NULL);
 	}
 	if (r == 0 && to_set & TIMES)
 		r = set_times(fd, attr, to_set);
 	if (r == 0)
 		ledger_done();
-	if (S_ISDIR(st.st_mode))
+	if (node.flags & NODE_DIRECTORY)
 		overlay_invalidate_listing(ov, ino);
 	if (r < 0) {
 		/* Part of it may be done. */

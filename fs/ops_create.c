@@ -11,6 +11,7 @@
 #include "fs/base/parse.h"
 #include "fs/ledger.h"
 #include "fs/ops.h"
+#include "fs/ownership/apply.h"
 #include "fs/recovery.h"
 
 /*
@@ -27,6 +28,7 @@ struct creation {
 	struct stat shown_dir;
 	const char *name;
 	gid_t gid;     /* the new object's */
+	gid_t fsgid;   /* to make it with */
 	bool inherits; /* the directory is shown with set-group-ID */
 };
 
@@ -34,6 +36,7 @@ static int creation_begin(fuse_req_t req, fuse_ino_t parent, const char *name,
 			  struct creation *ret_new)
 {
 	struct creation new = { .ov = ops_overlay(req), .dir_fd = -1, .name = name };
+	struct stat real;
 	int r;
 
 	r = name ? tree_name_check(name) : 0;
@@ -45,16 +48,25 @@ static int creation_begin(fuse_req_t req, fuse_ino_t parent, const char *name,
 		return -EOVERFLOW;
 	r = node_open(new.ov->nodes, parent, &new.dir_fd, &new.dir);
 	if (r == 0)
-		r = tree_stat(new.dir_fd, &new.shown_dir);
+		r = tree_stat(new.dir_fd, &real);
 	if (r < 0) {
 		cleanup_fd(&new.dir_fd);
 		return r;
 	}
+	new.shown_dir = real;
 	/* In a virtual view the lower's own group rule decides: nothing there is written for the view. */
 	if (new.ov->options->ownership == OWNERSHIP_CONVERGE)
 		run_show(&new.ov->run, &new.dir, new.dir_fd, &new.shown_dir);
 	new.inherits = new.shown_dir.st_mode &S_ISGID;
 	new.gid = new.inherits ? new.shown_dir.st_gid : new.caller.gid;
+	/*
+	 * Where the real directory gives its group, and no server far away asks who we are, root's, which this thread has,
+	 * is as good, and two calls less. Should the directory change now, adjust() sees to it.
+	 */
+	if (new.ov->tree.is_local &&new.inherits && real.st_gid == new.gid)
+		new.fsgid = real.st_mode &S_ISGID ? 0 : new.gid;
+	else
+		new.fsgid = new.gid;
 	*ret_new = new;
 	return 0;
 }
@@ -90,7 +102,7 @@ static int adjust(const struct creation *new, int fd, mode_t wanted, struct stat
 	bool has_equal_times = was_made || (io_st->st_mtim.tv_sec == io_st->st_ctim.tv_sec &&
 					    io_st->st_mtim.tv_nsec == io_st->st_ctim.tv_nsec);
 	mode_t mode = was_made ? ledger_current()->mode : io_st->st_mode, kept;
-	char path[TREE_FD_PATH_MAX];
+	int r = 0;
 
 	if (io_st->st_gid == new->gid && (!wants_sgid || mode & S_ISGID) && mode == io_st->st_mode)
 		return 0;
@@ -105,13 +117,13 @@ static int adjust(const struct creation *new, int fd, mode_t wanted, struct stat
 		 * back: the caller may have put a program of his own here meanwhile.
 		 */
 		kept = mode & wanted & SET_IDS;
-		if (!S_ISDIR(mode) && kept &&
-		    chmod(tree_fd_path(fd, path), (mode & 01777) | kept) < 0)
-			return -errno;
+		if (!S_ISDIR(mode) && kept)
+			r = apply_mode(fd, TREE_FD_DIR, (mode & 01777) | kept);
 	}
-	if (wants_sgid && !(mode & S_ISGID) &&
-	    chmod(tree_fd_path(fd, path), (mode & 07777) | S_ISGID) < 0)
-		return -errno;
+	if (r == 0 && wants_sgid && !(mode & S_ISGID))
+		r = apply_mode(fd, TREE_FD_DIR, (mode & 07777) | S_ISGID);
+	if (r < 0)
+		return r;
 	/* Where the times of what was just made are equal, they still are. */
 	if (has_equal_times && utimensat(fd, "", NULL, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
@@ -167,7 +179,7 @@ static int make(const struct creation *new, mode_t mode, dev_t rdev, const char 
 	int r;
 
 	ledger_start_creation(new->dir.id, new->name, mode, new->caller.uid);
-	caller_enter(&new->caller, new->gid);
+	caller_enter(&new->caller, new->fsgid);
 	if (link_target)
 		r = symlinkat(link_target, new->dir_fd, new->name);
 	else if (S_ISDIR(mode))
@@ -270,7 +282,7 @@ static int create_file(const struct creation *new, mode_t mode, int flags, int *
 	if (r > 0)
 		return tree_reopen(made, S_IFREG, flags & CREATE_FLAGS, ret_file);
 	ledger_start_creation(new->dir.id, new->name, mode, new->caller.uid);
-	caller_enter(&new->caller, new->gid);
+	caller_enter(&new->caller, new->fsgid);
 	file = openat(new->dir_fd, new->name,
 		      (flags & CREATE_FLAGS) | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
 		      mode & 07777);
@@ -338,7 +350,7 @@ void ops_tmpfile(fuse_req_t req, fuse_ino_t parent, mode_t mode, struct fuse_fil
 	}
 	dir_fd = new.dir_fd;
 	mode = allowed_mode(&new, S_IFREG | (mode & 07777));
-	caller_enter(&new.caller, new.gid);
+	caller_enter(&new.caller, new.fsgid);
 	file = open(tree_fd_path(dir_fd, path),
 		    (fi->flags & (CREATE_FLAGS | O_EXCL)) | O_TMPFILE | O_CLOEXEC, mode & 07777);
 	r = file < 0 ? -errno : 0;

@@ -23,6 +23,12 @@ static bool is_entry(int dir_fd, const char *name, uint64_t ino)
 	return tree_stat_entry(dir_fd, name, &st) == 0 && st.st_ino == ino;
 }
 
+/* What is known to be settled stays so: there is nothing that the walk would have to do with it. */
+static bool may_be_pending(const struct overlay *ov, const struct node_info *node)
+{
+	return ov->converger && !(node->flags & NODE_SETTLED);
+}
+
 void ops_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const char *new_name)
 {
 	struct overlay *ov = ops_overlay(req);
@@ -52,12 +58,12 @@ void ops_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const char 
 	}
 	if (r == 0) {
 		node_relinked(ov->nodes, ino);
+		exclude = exclude_child(ov->options->exclude, dir.exclude, new_name, false);
+		look = run_look(&ov->run);
 		r = tree_stat(fd, &st);
 	}
-	if (r == 0) {
-		exclude = exclude_child(ov->options->exclude, dir.exclude, new_name, false);
-		if (ov->converger)
-			converge_moved(ov->converger, fd, &st, exclude);
+	if (r == 0 && may_be_pending(ov, &node)) {
+		converge_moved(ov->converger, fd, &st, exclude);
 		look = run_look(&ov->run);
 		r = tree_stat(fd, &st);
 	}
@@ -94,7 +100,7 @@ static void note_unlinked(struct overlay *ov, int fd, uint64_t id)
 		return;
 	if (!is_known(ov, fd, &st, id, &node))
 		return;
-	if (ov->converger)
+	if (may_be_pending(ov, &node))
 		converge_moved(ov->converger, fd, &st, node.exclude);
 	node_unlinked_id(ov->nodes, node.id, fd);
 }
@@ -169,40 +175,45 @@ void ops_rmdir(fuse_req_t req, fuse_ino_t parent, const char *name)
 	remove_name(req, parent, name, AT_REMOVEDIR, "rmdir");
 }
 
+/* One side of a rename, pinned. */
+struct moved {
+	int fd;		/* -1: nothing is there */
+	uint64_t id;	/* node id; 0: the table had none */
+	struct stat st; /* as the call began */
+};
+
 /* What moved into @dir as @name: its patterns anew, and the walker may have passed there already. */
-static void note_moved(struct overlay *ov, int fd, uint64_t id, const struct node_info *dir,
+static void note_moved(struct overlay *ov, const struct moved *m, const struct node_info *dir,
 		       const char *name)
 {
+	bool is_dir = S_ISDIR(m->st.st_mode), known;
 	struct node_info node;
-	struct stat st;
 	uint64_t exclude;
-	bool known;
 
-	if (fd < 0 || tree_stat(fd, &st) < 0)
+	if (m->fd < 0)
 		return;
-	exclude = exclude_child(ov->options->exclude, dir->exclude, name, S_ISDIR(st.st_mode));
-	known = is_known(ov, fd, &st, id, &node);
+	exclude = exclude_child(ov->options->exclude, dir->exclude, name, is_dir);
+	known = is_known(ov, m->fd, &m->st, m->id, &node);
 	if (known && node.exclude != exclude) {
 		node_set_exclude(ov->nodes, node.id, exclude);
 		overlay_invalidate(ov, node.id);
 		/* Below a directory the kernel has names in its cache: looked up again, they are judged anew. */
-		if (S_ISDIR(st.st_mode))
+		if (is_dir)
 			overlay_invalidate_names(ov);
 	}
 	/* Its ".." may be another; that is nothing that the kernel looks for. */
-	if (S_ISDIR(st.st_mode) && known)
+	if (is_dir && known)
 		overlay_invalidate_listing(ov, node.id);
-	if (ov->converger)
-		converge_moved(ov->converger, fd, &st, exclude);
+	/* Below a directory there may be what is pending, whatever it is itself. */
+	if (ov->converger && (is_dir || !known || may_be_pending(ov, &node)))
+		converge_moved(ov->converger, m->fd, &m->st, exclude);
 }
 
-/* Both sides of a rename, pinned. */
 struct move {
 	int dir_fd, new_dir_fd;
 	const char *name, *new_name;
 	unsigned flags;
-	int moved, victim;	      /* -1: nothing is there */
-	uint64_t moved_id, victim_id; /* node ids; 0: the table had none */
+	struct moved moved, victim;
 };
 
 /*
@@ -212,8 +223,8 @@ struct move {
 static bool was_moved(struct overlay *ov, struct move *io_move)
 {
 	const struct ledger_record *rec = ledger_current();
+	struct moved *moved = &io_move->moved, *victim = &io_move->victim;
 	struct node_info node;
-	struct stat st;
 
 	if (ledger_phase() == LEDGER_BEGUN)
 		return false;
@@ -222,33 +233,35 @@ static bool was_moved(struct overlay *ov, struct move *io_move)
 	     !is_entry(io_move->new_dir_fd, io_move->new_name, rec->object_ino)))
 		return false;
 	/* What is not there any more, somebody changed behind our back: nothing is to be noted then. */
-	if (tree_pin(io_move->new_dir_fd, io_move->new_name, &io_move->moved, &st) < 0)
-		io_move->moved = -1;
-	if (rec->victim == 0 || node_open(ov->nodes, rec->victim, &io_move->victim, &node) < 0)
-		io_move->victim = -1;
-	io_move->moved_id = rec->object;
-	io_move->victim_id = rec->victim;
+	if (tree_pin(io_move->new_dir_fd, io_move->new_name, &moved->fd, &moved->st) < 0)
+		moved->fd = -1;
+	if (rec->victim == 0 || node_open(ov->nodes, rec->victim, &victim->fd, &node) < 0)
+		victim->fd = -1;
+	else if (tree_stat(victim->fd, &victim->st) < 0)
+		cleanup_fd(&victim->fd);
+	moved->id = rec->object;
+	victim->id = rec->victim;
 	return true;
 }
 
 static int move(struct overlay *ov, struct move *io_move)
 {
-	struct stat moved = { 0 }, victim = { 0 };
+	struct moved *moved = &io_move->moved, *victim = &io_move->victim;
 	struct node_info node;
-	int r = tree_pin(io_move->dir_fd, io_move->name, &io_move->moved, &moved);
+	int r = tree_pin(io_move->dir_fd, io_move->name, &moved->fd, &moved->st);
 
 	if (r < 0)
 		return r;
-	if (node_find(ov->nodes, io_move->moved, &moved, &node) == 0)
-		io_move->moved_id = node.id;
-	r = tree_pin(io_move->new_dir_fd, io_move->new_name, &io_move->victim, &victim);
+	if (node_find(ov->nodes, moved->fd, &moved->st, &node) == 0)
+		moved->id = node.id;
+	r = tree_pin(io_move->new_dir_fd, io_move->new_name, &victim->fd, &victim->st);
 	if (r < 0 && r != -ENOENT)
 		return r;
 	if (r == 0)
-		r = node_hold(ov->nodes, io_move->victim, &victim, &io_move->victim_id);
+		r = node_hold(ov->nodes, victim->fd, &victim->st, &victim->id);
 	if (r < 0 && r != -ENOENT)
 		return r;
-	ledger_start(io_move->moved_id, moved.st_ino, io_move->victim_id, victim.st_ino);
+	ledger_start(moved->id, moved->st.st_ino, victim->id, victim->st.st_ino);
 	r = 0;
 	if (renameat2(io_move->dir_fd, io_move->name, io_move->new_dir_fd, io_move->new_name,
 		      io_move->flags) < 0) {
@@ -257,8 +270,8 @@ static int move(struct overlay *ov, struct move *io_move)
 	} else {
 		ledger_done();
 	}
-	if (io_move->victim_id != 0 && (r < 0 || io_move->flags & RENAME_EXCHANGE))
-		node_let_go(ov->nodes, io_move->victim_id);
+	if (victim->id != 0 && (r < 0 || io_move->flags & RENAME_EXCHANGE))
+		node_let_go(ov->nodes, victim->id);
 	return r;
 }
 
@@ -266,7 +279,13 @@ void ops_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t 
 		const char *new_name, unsigned int flags)
 {
 	struct overlay *ov = ops_overlay(req);
-	struct move m = { -1, -1, name, new_name, flags, -1, -1, 0, 0 };
+	struct move m = { .dir_fd = -1,
+			  .new_dir_fd = -1,
+			  .name = name,
+			  .new_name = new_name,
+			  .flags = flags,
+			  .moved = { .fd = -1 },
+			  .victim = { .fd = -1 } };
 	struct node_info dir, new_dir;
 	int r = tree_name_check(name);
 
@@ -283,16 +302,16 @@ void ops_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t 
 	if (r == 0 && !was_moved(ov, &m))
 		r = move(ov, &m);
 	if (r == 0) {
-		note_moved(ov, m.moved, m.moved_id, &new_dir, new_name);
+		note_moved(ov, &m.moved, &new_dir, new_name);
 		if (flags & RENAME_EXCHANGE)
-			note_moved(ov, m.victim, m.victim_id, &dir, name);
+			note_moved(ov, &m.victim, &dir, name);
 		else
-			note_unlinked(ov, m.victim, m.victim_id);
+			note_unlinked(ov, m.victim.fd, m.victim.id);
 	}
 	if (m.new_dir_fd != m.dir_fd)
 		cleanup_fd(&m.new_dir_fd);
 	cleanup_fd(&m.dir_fd);
-	cleanup_fd(&m.moved);
-	cleanup_fd(&m.victim);
+	cleanup_fd(&m.moved.fd);
+	cleanup_fd(&m.victim.fd);
 	ops_reply_error(req, "rename", parent, r);
 }

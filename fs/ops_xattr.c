@@ -11,6 +11,7 @@
 #include "fs/base/cleanup.h"
 #include "fs/ledger.h"
 #include "fs/ops.h"
+#include "fs/ownership/apply.h"
 #include "fs/request.h"
 
 static const char ACCESS_ACL[] = "system.posix_acl_access", XFS_ACL[] = "trusted.SGI_ACL_FILE";
@@ -243,9 +244,8 @@ static int change(fuse_req_t req, fuse_ino_t ino, const char *name, const char *
 		r = run_settle_changed(&ov->run, &node, fd, &st);
 	if (r == 0)
 		r = call(path, name, value, size, flags, remove, is_killing(&node, name, remove));
-	if (r == 0 && takes_bit && tree_stat(fd, &st) == 0 && st.st_mode & S_ISGID &&
-	    chmod(path, st.st_mode & 07777 & ~(mode_t)S_ISGID) < 0)
-		r = -errno;
+	if (r == 0 && takes_bit && tree_stat(fd, &st) == 0 && st.st_mode & S_ISGID)
+		r = apply_mode(fd, TREE_FD_DIR, st.st_mode & 07777 & ~(mode_t)S_ISGID);
 	node_unlock(ov->nodes, node.ino);
 	if (S_ISDIR(st.st_mode))
 		overlay_invalidate_listing(ov, ino);

@@ -323,7 +323,7 @@ int run_settle_created(struct run *run, int fd, const struct stat *st)
 	return r < 0 || flags == 0 ? r : node_settle(run->nodes, fd, st, flags);
 }
 
-static int settle_changed(struct run *run, struct node_info *io_node, int fd, struct stat *io_st)
+static int settle_changed(struct run *run, struct node_info *io_node, int fd, const struct stat *st)
 {
 	const struct overlay_options *o = run->options;
 	uint32_t flags = NODE_SETTLED;
@@ -334,32 +334,30 @@ static int settle_changed(struct run *run, struct node_info *io_node, int fd, st
 		return 0;
 	if (o->policy == POLICY_ROOT_ONLY && io_node->id != NODE_ROOT)
 		return 0;
-	if (run_is_pending(run, io_node, fd, io_st)) {
-		const struct stat before = *io_st;
-
+	if (run_is_pending(run, io_node, fd, st)) {
 		struct halfway_record *record = halfway_begin(run->shared, 0);
 
-		r = run_apply(run, record, fd, &before, false, io_st);
+		r = run_apply(run, record, fd, st, false, NULL);
 		halfway_end(record);
 		if (r < 0)
 			return r;
 	}
 	if (run->is_durable) {
-		r = make_durable(run, fd, io_st, &flags);
+		r = make_durable(run, fd, st, &flags);
 		if (r < 0)
 			return r;
 	}
-	r = node_settle(run->nodes, fd, io_st, flags);
+	r = node_settle_id(run->nodes, io_node->id, flags);
 	if (r == 0)
 		io_node->flags |= flags;
 	return r;
 }
 
-int run_settle_changed(struct run *run, struct node_info *io_node, int fd, struct stat *io_st)
+int run_settle_changed(struct run *run, struct node_info *io_node, int fd, const struct stat *st)
 {
 	/* A run that finishes waits for this: a mark that nobody knows of would stay for ever. */
 	unsigned creation = run_creation_begin(run);
-	int r = settle_changed(run, io_node, fd, io_st);
+	int r = settle_changed(run, io_node, fd, st);
 
 	run_creation_end(run, creation);
 	return r;

@@ -127,11 +127,13 @@ int run_settle_created(struct run *run, int fd, const struct stat *st);
 
 /*
  * run_settle_changed: a user is about to change ownership, mode or ACL of @fd. A pending file is
- * converged first; then it is marked. *io_node and *io_st are brought up to date.
+ * converged first; then it is marked. *io_node is brought up to date.
+ * @st: its attributes, read under its inode lock, which is held
+ *
  * Returns 0, or the error that keeps the file from being converged, which is also the answer to the
  * user's request; nothing of the user's change has happened then.
  */
-int run_settle_changed(struct run *run, struct node_info *io_node, int fd, struct stat *io_st);
+int run_settle_changed(struct run *run, struct node_info *io_node, int fd, const struct stat *st);
 
 /*
  * run_note_mark: of a resumed run, by the walk: a file that is right may carry the run's mark, which no

@@ -48,15 +48,19 @@ static long list_xattrs_at(int dir_fd, const char *name)
 	return syscall(listxattrat, dir_fd, name, AT_SYMLINK_NOFOLLOW, NULL, (size_t)0);
 }
 
+static bool is_of_this_machine(__fsword_t type)
+{
+	return type == EXT4_SUPER_MAGIC || type == XFS_SUPER_MAGIC || type == BTRFS_SUPER_MAGIC ||
+	       type == TMPFS_MAGIC;
+}
+
 /*
- * The file systems that got FS_MGTIME in the version that got listxattrat(2): no name is changed there
+ * These file systems got FS_MGTIME in the version that got listxattrat(2): no name is changed there
  * after a look at its directory's ctime without changing that.
  */
 static bool has_fine_times(int dir_fd, __fsword_t type)
 {
-	return (type == EXT4_SUPER_MAGIC || type == XFS_SUPER_MAGIC || type == BTRFS_SUPER_MAGIC ||
-		type == TMPFS_MAGIC) &&
-	       list_xattrs_at(dir_fd, ".") >= 0;
+	return is_of_this_machine(type) && list_xattrs_at(dir_fd, ".") >= 0;
 }
 
 int tree_init(int root_fd, struct tree *ret_tree)
@@ -79,6 +83,7 @@ int tree_init(int root_fd, struct tree *ret_tree)
 		t.is_tmpfs = fs.f_type == TMPFS_MAGIC;
 		t.has_fine_times = has_fine_times(t.mount_fd, fs.f_type);
 		t.is_xfs = fs.f_type == XFS_SUPER_MAGIC;
+		t.is_local = is_of_this_machine(fs.f_type);
 	}
 	t.has_btime = tree_btime(root_fd, &btime) == 0;
 	*ret_tree = t;

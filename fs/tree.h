@@ -36,6 +36,7 @@ struct tree {
 	bool is_tmpfs;
 	bool has_fine_times; /* a change after a look at ctime always shows in ctime (Linux 6.13) */
 	bool is_xfs;	     /* shows ACLs as trusted.SGI_ACL_FILE too */
+	bool is_local;	     /* who may do what is decided here, not by a server far away */
 };
 
 /* What stands for an inode: its file handle, or device and inode number (then it must stay pinned). */

@@ -46,7 +46,6 @@ static mode_t mode_to_restore(const struct stat *before, const struct stat *afte
 	return shown;
 }
 
-/* fchmodat2(2) knows O_PATH descriptors since Linux 6.6; before, the descriptor's path leads there. */
 static int change_mode(const struct entry *e, mode_t mode)
 {
 	static const long fchmodat2 = 452; /* on every architecture */
@@ -57,6 +56,11 @@ static int change_mode(const struct entry *e, mode_t mode)
 	if (errno != ENOSYS && errno != EINVAL && errno != EPERM)
 		return -errno;
 	return chmod(entry_path(e, path), mode) < 0 ? -errno : 0;
+}
+
+int apply_mode(int fd, const char *fd_dir, mode_t mode)
+{
+	return change_mode(&(struct entry){ fd, fd_dir }, mode);
 }
 
 /*

@@ -53,4 +53,10 @@ int apply_seen(int fd, const char *fd_dir, const struct ownership_rule *rule,
 int apply_finish(int fd, const char *fd_dir, const struct ownership_rule *rule,
 		 const struct stat *before, const void *capability, size_t capability_len);
 
+/*
+ * apply_mode: chmod(2) of an O_PATH descriptor: fchmodat2(2), which knows them since Linux 6.6; before, the
+ * descriptor's path leads there, at twice the price. @fd_dir: as of apply_entry. 0 or -errno.
+ */
+int apply_mode(int fd, const char *fd_dir, mode_t mode);
+
 #endif

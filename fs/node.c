@@ -14,12 +14,83 @@
 #include "fs/ledger.h"
 #include "fs/node_table.h"
 
+void node_table_doom(struct node_table *t, int fd)
+{
+	if (fd >= 0 && t->doomed_count < DOOMED_MAX)
+		t->doomed[t->doomed_count++] = fd;
+	else
+		cleanup_fd(&fd);
+}
+
+void node_table_unlock(struct node_table *t)
+{
+	unsigned count = t->doomed_count;
+	int doomed[DOOMED_MAX];
+
+	memcpy(doomed, t->doomed, count * sizeof(doomed[0]));
+	t->doomed_count = 0;
+	pthread_mutex_unlock(&t->lock);
+	for (unsigned i = 0; i < count; i++)
+		close(doomed[i]);
+}
+
+static struct node_directory *directory_of(struct node_table *t, uint32_t slot)
+{
+	return &t->directories[slot % DIRECTORIES];
+}
+
+static void drop_directory(struct node_table *t, struct node_directory *d)
+{
+	node_table_doom(t, d->fd);
+	*d = (struct node_directory){ .fd = -1 };
+}
+
+static void forget_directory(struct node_table *t, uint32_t slot)
+{
+	struct node_directory *d = directory_of(t, slot);
+
+	if ((uint32_t)d->id == slot)
+		drop_directory(t, d);
+}
+
+/* The descriptor that is kept of the directory @id, or -1; then *ret_is_wanted says whether one is to be kept. */
+static int kept_directory(struct node_table *t, uint64_t id, bool *ret_is_wanted)
+{
+	struct node_directory *d = directory_of(t, (uint32_t)id);
+
+	*ret_is_wanted = false;
+	if (d->id == id) {
+		d->next_id = 0;
+		*ret_is_wanted = d->fd < 0;
+		return d->fd;
+	}
+	if (d->next_id == id) {
+		drop_directory(t, d);
+		d->id = id;
+		*ret_is_wanted = true;
+	} else {
+		d->next_id = id;
+	}
+	return -1;
+}
+
+/* Opened meanwhile, without the lock. */
+static void keep_directory(struct node_table *t, uint64_t id, int fd)
+{
+	struct node_directory *d = directory_of(t, (uint32_t)id);
+
+	pthread_mutex_lock(&t->lock);
+	if (d->id == id && d->fd < 0)
+		d->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	node_table_unlock(t);
+}
+
 void node_slot_unpin(struct node_table *t, uint32_t slot)
 {
 	int fd = t->pins[slot] - 1;
 
 	t->pins[slot] = 0;
-	cleanup_fd(&fd);
+	node_table_doom(t, fd);
 	if (t->shared->slots[slot].flags & NODE_HELD && t->keeper.hold) {
 		t->shared->slots[slot].flags &= ~(uint32_t)NODE_HELD;
 		t->keeper.hold(t->keeper.context, slot, -1);
@@ -135,6 +206,7 @@ void node_slot_release(struct node_table *t, uint32_t slot)
 		node_slot_unpin(t, slot);
 	if (s->nopen > 0 || (s->flags & NODE_REMEMBERED && !(s->flags & NODE_UNLINKED)))
 		return;
+	forget_directory(t, slot);
 	node_index_remove(t, slot);
 	atomic_fetch_sub(node_ino_count(t, s->ino), 1);
 	/* First the generation: a slot that is free never has an id that was given away. */
@@ -180,6 +252,8 @@ int node_table_new(struct shared *shared, const struct tree *tree, uint64_t root
 	pthread_mutex_init(&t->lock, NULL);
 	for (int i = 0; i < INODE_LOCKS; i++)
 		pthread_mutex_init(&t->inode_locks[i], NULL);
+	for (int i = 0; i < DIRECTORIES; i++)
+		t->directories[i].fd = -1;
 	if (getrandom(t->index_seed, sizeof(t->index_seed), 0) != sizeof(t->index_seed)) {
 		node_table_free(t);
 		return -EIO;
@@ -204,6 +278,8 @@ void node_table_free(struct node_table *t)
 {
 	if (!t)
 		return;
+	for (int i = 0; i < DIRECTORIES; i++)
+		cleanup_fd(&t->directories[i].fd);
 	if (t->pins) {
 		/* The capacity is ours; the count stands in the shared memory, which may contradict itself. */
 		for (uint32_t slot = 1; slot < t->shared->slot_capacity; slot++) {
@@ -275,7 +351,7 @@ int node_lookup_made(struct node_table *t, int fd, const struct stat *st, uint64
 			node_slot_release(t, slot);
 		}
 	}
-	pthread_mutex_unlock(&t->lock);
+	node_table_unlock(t);
 	return r;
 }
 
@@ -292,7 +368,7 @@ void node_forget(struct node_table *t, uint64_t id, uint64_t count)
 		s->nlookup -= count < s->nlookup ? count : s->nlookup;
 		node_slot_release(t, slot);
 	}
-	pthread_mutex_unlock(&t->lock);
+	node_table_unlock(t);
 }
 
 int node_get(struct node_table *t, uint64_t id, struct node_info *ret_info)
@@ -304,7 +380,7 @@ int node_get(struct node_table *t, uint64_t id, struct node_info *ret_info)
 	r = node_slot_check(t, id, &slot);
 	if (r == 0)
 		info_of(t, slot, ret_info);
-	pthread_mutex_unlock(&t->lock);
+	node_table_unlock(t);
 	return r;
 }
 
@@ -320,7 +396,7 @@ int node_find(struct node_table *t, int fd, const struct stat *st, struct node_i
 	slot = node_index_find(t, &key);
 	if (slot != 0)
 		info_of(t, slot, ret_info);
-	pthread_mutex_unlock(&t->lock);
+	node_table_unlock(t);
 	return slot != 0 ? 0 : -ENOENT;
 }
 
@@ -337,33 +413,45 @@ static void slot_key(const struct node_slot *s, struct tree_key *ret_key)
 	memcpy(ret_key->bytes, s->handle, sizeof(ret_key->bytes));
 }
 
+/* A duplicate of what the table has open of the slot, if anything: else *ret_fd stays. 0 or -errno. */
+static int duplicate_open(struct node_table *t, uint32_t slot, int *ret_fd, bool *ret_is_wanted)
+{
+	int kept = t->pins[slot] - 1, fd;
+
+	if (kept < 0 && t->keeps_directories && t->shared->slots[slot].flags & NODE_DIRECTORY)
+		kept = kept_directory(t, node_id_of(t, slot), ret_is_wanted);
+	if (kept < 0)
+		return 0;
+	fd = fcntl(kept, F_DUPFD_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	*ret_fd = fd;
+	return 0;
+}
+
 int node_open(struct node_table *t, uint64_t id, int *ret_fd, struct node_info *ret_info)
 {
 	struct tree_key key = { .is_handle = true };
+	bool is_wanted = false;
 	uint32_t slot;
-	int r;
+	int r, fd = -1;
 
 	pthread_mutex_lock(&t->lock);
 	r = node_slot_check(t, id, &slot);
 	if (r == 0) {
-		const struct node_slot *s = &t->shared->slots[slot];
-
 		info_of(t, slot, ret_info);
-		if (t->pins[slot] != 0) {
-			r = fcntl(t->pins[slot] - 1, F_DUPFD_CLOEXEC, 0);
-			r = r < 0 ? -errno : r;
-			pthread_mutex_unlock(&t->lock);
-			if (r < 0)
-				return r;
-			*ret_fd = r;
-			return 0;
-		}
-		slot_key(s, &key);
+		slot_key(&t->shared->slots[slot], &key);
+		r = duplicate_open(t, slot, &fd, &is_wanted);
 	}
-	pthread_mutex_unlock(&t->lock);
+	node_table_unlock(t);
+	if (r == 0 && fd < 0)
+		r = tree_open_handle(t->tree, &key, &fd);
 	if (r < 0)
 		return r;
-	return tree_open_handle(t->tree, &key, ret_fd);
+	if (is_wanted)
+		keep_directory(t, id, fd);
+	*ret_fd = fd;
+	return 0;
 }
 
 int node_open_regular(struct node_table *t, uint64_t id, int flags, int *ret_file,
@@ -383,7 +471,7 @@ int node_open_regular(struct node_table *t, uint64_t id, int flags, int *ret_fil
 			r = -EOPNOTSUPP;
 		slot_key(s, &key);
 	}
-	pthread_mutex_unlock(&t->lock);
+	node_table_unlock(t);
 	return r < 0 ? r : tree_open_file_handle(t->tree, &key, flags, ret_file);
 }
 
@@ -397,7 +485,7 @@ int node_settle_key(struct node_table *t, const struct tree_key *key, uint64_t i
 	r = slot_obtain(t, key, ino, &made, &slot);
 	if (r == 0)
 		t->shared->slots[slot].flags |= flags;
-	pthread_mutex_unlock(&t->lock);
+	node_table_unlock(t);
 	return r;
 }
 
@@ -410,7 +498,7 @@ int node_settle_id(struct node_table *t, uint64_t id, uint32_t flags)
 	r = node_slot_check(t, id, &slot);
 	if (r == 0)
 		t->shared->slots[slot].flags |= flags;
-	pthread_mutex_unlock(&t->lock);
+	node_table_unlock(t);
 	return r;
 }
 
@@ -441,7 +529,7 @@ int node_hold(struct node_table *t, int fd, const struct stat *st, uint64_t *ret
 		if (is_last && t->shared->slots[slot].nlookup > 0)
 			r = node_slot_hold(t, slot, fd);
 	}
-	pthread_mutex_unlock(&t->lock);
+	node_table_unlock(t);
 	return r;
 }
 
@@ -453,7 +541,7 @@ void node_let_go(struct node_table *t, uint64_t id)
 	if (node_slot_check(t, id, &slot) == 0 && slot != NODE_ROOT &&
 	    !(t->shared->slots[slot].flags & (NODE_KEYED | NODE_UNLINKED)))
 		node_slot_unpin(t, slot);
-	pthread_mutex_unlock(&t->lock);
+	node_table_unlock(t);
 }
 
 /* Table lock held. */
@@ -462,6 +550,7 @@ static int slot_unlinked(struct node_table *t, uint32_t slot, int fd)
 	int r = 0;
 
 	t->shared->slots[slot].flags |= NODE_UNLINKED;
+	forget_directory(t, slot);
 	if (t->shared->slots[slot].nlookup > 0)
 		r = node_slot_hold(t, slot, fd);
 	node_slot_release(t, slot);
@@ -480,7 +569,7 @@ int node_unlinked(struct node_table *t, int fd, const struct stat *st)
 	slot = node_index_find(t, &key);
 	if (slot != 0)
 		r = slot_unlinked(t, slot, fd);
-	pthread_mutex_unlock(&t->lock);
+	node_table_unlock(t);
 	return r;
 }
 
@@ -493,7 +582,7 @@ int node_unlinked_id(struct node_table *t, uint64_t id, int fd)
 	r = node_slot_check(t, id, &slot);
 	if (r == 0)
 		r = slot_unlinked(t, slot, fd);
-	pthread_mutex_unlock(&t->lock);
+	node_table_unlock(t);
 	return r;
 }
 
@@ -504,7 +593,7 @@ void node_relinked(struct node_table *t, uint64_t id)
 	pthread_mutex_lock(&t->lock);
 	if (node_slot_check(t, id, &slot) == 0)
 		t->shared->slots[slot].flags &= ~(uint32_t)NODE_UNLINKED;
-	pthread_mutex_unlock(&t->lock);
+	node_table_unlock(t);
 }
 
 void node_set_exclude(struct node_table *t, uint64_t id, uint64_t exclude)
@@ -514,7 +603,7 @@ void node_set_exclude(struct node_table *t, uint64_t id, uint64_t exclude)
 	pthread_mutex_lock(&t->lock);
 	if (node_slot_check(t, id, &slot) == 0)
 		t->shared->slots[slot].exclude = exclude;
-	pthread_mutex_unlock(&t->lock);
+	node_table_unlock(t);
 }
 
 void node_release_settled(struct node_table *t, void (*unmark)(void *context, int fd),
@@ -525,7 +614,7 @@ void node_release_settled(struct node_table *t, void (*unmark)(void *context, in
 	/* New slots that appear meanwhile belong to no run: it is over. */
 	pthread_mutex_lock(&t->lock);
 	count = t->shared->header->slot_count;
-	pthread_mutex_unlock(&t->lock);
+	node_table_unlock(t);
 	for (uint32_t slot = 1; slot < count; slot++) {
 		AUTO_FD int fd = -1;
 		struct node_info info;
@@ -535,7 +624,7 @@ void node_release_settled(struct node_table *t, void (*unmark)(void *context, in
 		pthread_mutex_lock(&t->lock);
 		id = node_id_of(t, slot);
 		flags = t->shared->slots[slot].flags;
-		pthread_mutex_unlock(&t->lock);
+		node_table_unlock(t);
 		if (!(flags & NODE_USED) || !(flags & NODE_REMEMBERED))
 			continue;
 		if (flags & NODE_MARKED && node_open(t, id, &fd, &info) == 0)
@@ -545,7 +634,7 @@ void node_release_settled(struct node_table *t, void (*unmark)(void *context, in
 			t->shared->slots[slot].flags &= ~(uint32_t)NODE_REMEMBERED;
 			node_slot_release(t, slot);
 		}
-		pthread_mutex_unlock(&t->lock);
+		node_table_unlock(t);
 	}
 }
 
@@ -563,7 +652,7 @@ int node_open_state_get(struct node_table *t, uint64_t id, struct node_open_stat
 		ret_state->flags = s->flags;
 		ret_state->backing_id = s->backing_id;
 	}
-	pthread_mutex_unlock(&t->lock);
+	node_table_unlock(t);
 	return r;
 }
 
@@ -595,7 +684,7 @@ int node_open_state_set(struct node_table *t, uint64_t id, const struct node_ope
 			h->backing_last = s->backing_id;
 		node_slot_release(t, slot);
 	}
-	pthread_mutex_unlock(&t->lock);
+	node_table_unlock(t);
 	return r;
 }
 
@@ -606,7 +695,12 @@ void node_rest(struct node_table *t, uint64_t id)
 	pthread_mutex_lock(&t->lock);
 	if (node_slot_check(t, id, &slot) == 0)
 		t->shared->slots[slot].flags &= ~(uint32_t)NODE_WRITTEN;
-	pthread_mutex_unlock(&t->lock);
+	node_table_unlock(t);
+}
+
+void node_keep_directories(struct node_table *t)
+{
+	t->keeps_directories = true;
 }
 
 void node_keep_at(struct node_table *t, const struct node_keeper *keeper)

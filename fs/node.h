@@ -76,6 +76,12 @@ int node_find(struct node_table *t, int fd, const struct stat *st, struct node_i
  */
 bool node_may_have(struct node_table *t, uint64_t ino);
 
+/*
+ * node_keep_directories: of directories that are being worked in a descriptor may be kept. Not where others may put
+ * something else in their place meanwhile: what is gone must answer so. Before there is a second thread.
+ */
+void node_keep_directories(struct node_table *t);
+
 /* node_open: an O_PATH descriptor of the node, the caller's to close. -ESTALE: the file is gone. */
 int node_open(struct node_table *t, uint64_t id, int *ret_fd, struct node_info *ret_info);
 

@@ -145,7 +145,7 @@ void node_adopt(struct node_table *t, uint32_t slot, int fd)
 	} else if (t->keeper.hold) {
 		t->keeper.hold(t->keeper.context, slot, -1);
 	}
-	pthread_mutex_unlock(&t->lock);
+	node_table_unlock(t);
 }
 
 /* The request's open has not happened. Table lock held. */
@@ -194,7 +194,7 @@ void node_take_back(struct node_table *t, struct ledger_record *rec)
 		node_change_end(t);
 		node_slot_release(t, slot);
 	}
-	pthread_mutex_unlock(&t->lock);
+	node_table_unlock(t);
 }
 
 void node_find_backing(struct node_table *t, int32_t first, size_t count, bool *ret_used)
@@ -209,7 +209,7 @@ void node_find_backing(struct node_table *t, int32_t first, size_t count, bool *
 		    (size_t)(s->backing_id - first) < count)
 			ret_used[s->backing_id - first] = true;
 	}
-	pthread_mutex_unlock(&t->lock);
+	node_table_unlock(t);
 }
 
 void node_drop_unknown(struct node_table *t, bool (*is_known)(void *context, uint64_t id),

@@ -11,10 +11,19 @@
 
 #include "fs/node.h"
 
-enum { INODE_LOCKS = 256, INO_COUNTS = 1 << 16 };
+enum { INODE_LOCKS = 256, INO_COUNTS = 1 << 16, DIRECTORIES = 16, DOOMED_MAX = 16 };
 
 /* The run must remember these slots after the kernel forgot them. */
 #define NODE_REMEMBERED (NODE_SETTLED | NODE_MARKED)
+
+/*
+ * A directory that is being worked in: three requests of four name one, and its handle takes five times as long to open
+ * as a descriptor to duplicate. Kept from the second request in a row on, of those that share the place.
+ */
+struct node_directory {
+	uint64_t id, next_id; /* node ids; 0: none */
+	int fd;		      /* O_PATH; -1: none yet */
+};
 
 struct node_table {
 	struct shared *shared;
@@ -27,6 +36,10 @@ struct node_table {
 
 	int *pins; /* by slot: descriptor + 1, 0: none; address space for NODE_SLOTS_MAX */
 	struct node_keeper keeper;
+	bool keeps_directories;
+	struct node_directory directories[DIRECTORIES]; /* by slot */
+	int doomed[DOOMED_MAX];				/* descriptors to be closed */
+	unsigned doomed_count;
 	uint32_t used;
 	_Atomic uint64_t opens;
 	_Atomic uint32_t ino_counts[INO_COUNTS]; /* slots in use by a hash of their inode number */
@@ -38,6 +51,15 @@ static inline uint64_t node_id_of(const struct node_table *t, uint32_t slot)
 {
 	return (uint64_t)t->shared->slots[slot].generation << 32 | slot;
 }
+
+/*
+ * node_table_unlock: and closes what is doomed. The last descriptor of a file without a name takes its blocks with it,
+ * which may take long.
+ */
+void node_table_unlock(struct node_table *t);
+
+/* node_table_doom: @fd is closed when the lock is given back. */
+void node_table_doom(struct node_table *t, int fd);
 
 /* node_slot_check: the slot of a node id, or -ESTALE. */
 int node_slot_check(const struct node_table *t, uint64_t id, uint32_t *ret_slot);

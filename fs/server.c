@@ -444,6 +444,8 @@ static int attach(struct server *s, const char **ret_step)
 		return r;
 	if (ov->tree.has_handles)
 		node_keep_at(ov->nodes, &(struct node_keeper){ hold_pin, ov });
+	if (ov->is_exclusive)
+		node_keep_directories(ov->nodes);
 	*ret_step = "run";
 	r = run_start(&ov->run, options, &ov->shared, &ov->tree, ov->nodes);
 	if (r == 0 && options->ownership == OWNERSHIP_CONVERGE)

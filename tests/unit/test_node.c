@@ -17,6 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -555,6 +556,125 @@ static void node_open_state_set_other_flags_are_not_its(void **state)
 	assert_false(info.flags & NODE_UNLINKED);
 }
 
+static struct node_info make_directory(const struct fixture *f, const char *name)
+{
+	AUTO_FD int fd = -1;
+	struct node_info info;
+	struct stat st;
+
+	assert_int_equal(mkdirat(f->dir_fd, name, 0700), 0);
+	fd = openat(f->dir_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	assert_true(fd >= 0);
+	assert_int_equal(tree_stat(fd, &st), 0);
+	assert_int_equal(node_lookup(f->table, fd, &st, 0, &info), 0);
+	return info;
+}
+
+static int open_and_close(const struct fixture *f, uint64_t id)
+{
+	struct node_info info;
+	AUTO_FD int fd = -1;
+
+	return node_open(f->table, id, &fd, &info);
+}
+
+static void node_open_directory_in_use_is_kept(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info dir = make_directory(f, "dir");
+	int before = count_fds();
+
+	node_keep_directories(f->table);
+	assert_int_equal(open_and_close(f, dir.id), 0);
+	assert_int_equal(count_fds(), before);
+	for (int i = 0; i < 3; i++) {
+		assert_opens(f, dir.id, dir.ino);
+		assert_int_equal(count_fds(), before + 1);
+	}
+	/* It leads there without its handle, which leads nowhere any more. */
+	assert_int_equal(unlinkat(f->dir_fd, "dir", AT_REMOVEDIR), 0);
+	assert_opens(f, dir.id, dir.ino);
+	node_forget(f->table, dir.id, 1);
+	assert_int_equal(count_fds(), before);
+	assert_int_equal(open_and_close(f, dir.id), -ESTALE);
+}
+
+static void node_open_directory_unless_asked_is_not_kept(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info dir = make_directory(f, "dir");
+	int before = count_fds();
+
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(open_and_close(f, dir.id), 0);
+	assert_int_equal(count_fds(), before);
+	assert_int_equal(unlinkat(f->dir_fd, "dir", AT_REMOVEDIR), 0);
+	assert_int_equal(open_and_close(f, dir.id), -ESTALE);
+}
+
+static void node_unlinked_directory_is_not_kept_but_pinned(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info dir = make_directory(f, "dir"), info;
+	int before = count_fds();
+
+	node_keep_directories(f->table);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(open_and_close(f, dir.id), 0);
+	{
+		AUTO_FD int fd = -1;
+
+		assert_int_equal(node_open(f->table, dir.id, &fd, &info), 0);
+		assert_int_equal(unlinkat(f->dir_fd, "dir", AT_REMOVEDIR), 0);
+		assert_int_equal(node_unlinked_id(f->table, dir.id, fd), 0);
+	}
+	assert_int_equal(count_fds(), before + 1);
+	assert_opens(f, dir.id, dir.ino);
+	node_forget(f->table, dir.id, 1);
+	assert_int_equal(count_fds(), before);
+}
+
+static void node_open_many_directories_few_are_kept(void **state)
+{
+	enum { COUNT = 100, FEW = 16 };
+	struct fixture *f = *state;
+	struct node_info dirs[COUNT];
+	char name[16];
+	int before;
+
+	for (int i = 0; i < COUNT; i++) {
+		snprintf(name, sizeof(name), "dir-%d", i);
+		dirs[i] = make_directory(f, name);
+	}
+	before = count_fds();
+	node_keep_directories(f->table);
+	for (int i = 0; i < 3 * COUNT; i++)
+		assert_opens(f, dirs[i / 3].id, dirs[i / 3].ino);
+	assert_int_equal(count_fds(), before + FEW);
+	/* By turns, in the same place: one of them is. */
+	for (int i = 0; i < 10; i++)
+		assert_opens(f, dirs[i % 2 * FEW].id, dirs[i % 2 * FEW].ino);
+	assert_int_equal(count_fds(), before + FEW);
+	for (int i = 0; i < COUNT; i++) {
+		snprintf(name, sizeof(name), "dir-%d", i);
+		assert_int_equal(unlinkat(f->dir_fd, name, AT_REMOVEDIR), 0);
+		node_forget(f->table, dirs[i].id, 1);
+	}
+	assert_int_equal(count_fds(), before);
+}
+
+static void node_settle_id_is_the_same_by_node_id(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info info = lookup(f, "file");
+
+	assert_int_equal(node_settle_id(f->table, info.id, NODE_SETTLED | NODE_MARKED), 0);
+	node_forget(f->table, info.id, 1);
+	assert_int_equal(node_get(f->table, info.id, &info), 0);
+	assert_true(info.flags & NODE_SETTLED && info.flags & NODE_MARKED);
+	assert_int_equal(node_settle_id(f->table, info.id + 1, NODE_SETTLED), -ESTALE);
+}
+
 /* Keyed nodes hold a descriptor each, and give it back. */
 static void node_forget_keyed_gives_its_descriptor_back(void **state)
 {
@@ -720,6 +840,11 @@ int main(void)
 		BOTH(node_relinked_is_remembered_again),
 		BOTH(node_open_state_set_counts_opens_and_holds_the_node),
 		BOTH(node_open_state_set_other_flags_are_not_its),
+		HANDLES(node_open_directory_in_use_is_kept),
+		HANDLES(node_open_directory_unless_asked_is_not_kept),
+		HANDLES(node_unlinked_directory_is_not_kept_but_pinned),
+		HANDLES(node_open_many_directories_few_are_kept),
+		BOTH(node_settle_id_is_the_same_by_node_id),
 		KEYED(node_forget_keyed_gives_its_descriptor_back),
 		KEYED(node_lookup_keyed_without_descriptors_is_an_error),
 		HANDLES(node_table_new_attaches_to_what_was_left),

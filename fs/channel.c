@@ -31,14 +31,29 @@ int channel_send(int fd, enum channel_kind kind, int error, const char *text)
 	return send_message(fd, &message, -1);
 }
 
-int channel_send_pin(int fd, uint32_t slot, int pin)
+static int send_of_slot(int fd, enum channel_kind kind, uint32_t slot, int descriptor)
 {
 	struct channel_message message;
 
 	memset(&message, 0, sizeof(message));
-	message.kind = CHANNEL_PIN;
+	message.kind = kind;
 	message.slot = slot;
-	return send_message(fd, &message, pin);
+	return send_message(fd, &message, descriptor);
+}
+
+int channel_send_pin(int fd, uint32_t slot, int pin)
+{
+	return send_of_slot(fd, CHANNEL_PIN, slot, pin);
+}
+
+int channel_send_stash(int fd, uint32_t cell, int end)
+{
+	return send_of_slot(fd, CHANNEL_STASH, cell, end);
+}
+
+int channel_send_stashed(int fd, uint32_t cell)
+{
+	return send_of_slot(fd, CHANNEL_STASHED, cell, -1);
 }
 
 int channel_send_fd(int fd, enum channel_kind kind, int descriptor)

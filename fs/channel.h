@@ -19,6 +19,8 @@
  *            <─────────────────── TRY        try the hand-off
  *   PIN(slot, descriptor) ──────>            hold this for the next server; without descriptor: no more
  *            <─────────────────── PIN          before MOUNTED: what the last server had held
+ *   STASH(cell, descriptor) ────>            after READY: pins may lie in there, too: stash.h
+ *            <─────────────────── STASHED(cell)  it is looked into when the server is dead
  *   SURVEY ─────────────────────>            does anybody else use the overlay?
  *            <─────────────────── SURVEYED   or REFUSED(text)
  *            <─────────────────── EXPLAIN(descriptor)  answer what is asked there: explain.h
@@ -57,6 +59,8 @@ enum channel_kind {
 	CHANNEL_LEAVE,
 	CHANNEL_GO_ON,
 	CHANNEL_EXPLAIN,
+	CHANNEL_STASH,
+	CHANNEL_STASHED,
 };
 
 /* server: its exit status after LEAVE. */
@@ -65,7 +69,7 @@ enum { CHANNEL_EXIT_DRAINED = 10 };
 struct channel_message {
 	uint32_t kind;
 	int32_t error; /* errno, positive */
-	uint32_t slot; /* of a pin */
+	uint32_t slot; /* of a pin; a cell of the stash */
 	char text[244];
 };
 
@@ -74,6 +78,10 @@ int channel_send(int fd, enum channel_kind kind, int error, const char *text);
 
 /* channel_send_pin: @pin, or with -1 its end. Like channel_send. */
 int channel_send_pin(int fd, uint32_t slot, int pin);
+
+/* channel_send_stash: @end is that of the stash's @cell; channel_send_stashed: the answer. Like channel_send. */
+int channel_send_stash(int fd, uint32_t cell, int end);
+int channel_send_stashed(int fd, uint32_t cell);
 
 /* channel_send_fd: with a descriptor. Like channel_send. */
 int channel_send_fd(int fd, enum channel_kind kind, int descriptor);

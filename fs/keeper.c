@@ -598,6 +598,7 @@ int keeper_main(const struct overlay_options *options, const char *source, const
 		.detacher_fd = -1,
 		.server = CHILD_NONE,
 		.program_fd = -1,
+		.stash = STASH_ENDS_NONE,
 		.upgrade = { .successor = CHILD_NONE,
 			     .leaving = CHILD_NONE,
 			     .program_fd = -1,
@@ -640,6 +641,7 @@ int keeper_main(const struct overlay_options *options, const char *source, const
 	status = run(&k);
 	keeper_upgrade_fini(&k);
 	control_fini(&k.control);
+	stash_empty(&k.stash, &k.pins);
 	pins_fini(&k.pins);
 	shared_fini(&k.shared);
 	return status;

@@ -21,6 +21,7 @@
 #include "fs/channel.h"
 #include "fs/pins.h"
 #include "fs/shared.h"
+#include "fs/stash.h"
 #include "fs/watchdog.h"
 
 /*
@@ -64,7 +65,8 @@ struct keeper {
 	struct child
 		server;	  /* or, when none can be kept alive, what refuses requests in its place */
 	struct pins pins; /* for the next server */
-	int program_fd;	  /* of servers; -1: the keeper's own */
+	struct stash_ends stash;	       /* and where the present one may have laid more */
+	int program_fd;			       /* of servers; -1: the keeper's own */
 	char server_version[VERSION_TEXT_MAX]; /* of the present one, as it says; printable */
 	struct upgrade upgrade;
 	struct failover failover;

@@ -79,6 +79,9 @@ int keeper_receive(struct keeper *k, struct channel_message *ret_message)
 
 	if (r > 0 && ret_message->kind == CHANNEL_PIN)
 		pins_set(&k->pins, ret_message->slot, take_fd(&pin));
+	if (r > 0 && ret_message->kind == CHANNEL_STASH &&
+	    stash_keep(&k->stash, ret_message->slot, take_fd(&pin)) == 0)
+		(void)channel_send_stashed(k->server.channel_fd, ret_message->slot);
 	if (r > 0 && ret_message->kind == CHANNEL_PREPARED)
 		keeper_note_version(k->server_version, ret_message->text);
 	cleanup_fd(&pin);
@@ -157,7 +160,10 @@ void keeper_note_ready(struct keeper *k)
 
 int keeper_send_start(struct keeper *k, int channel_fd)
 {
-	int r = pins_send(&k->pins, channel_fd);
+	int r;
+
+	stash_empty(&k->stash, &k->pins);
+	r = pins_send(&k->pins, channel_fd);
 
 	return r < 0 ? r : channel_send(channel_fd, CHANNEL_MOUNTED, 0, NULL);
 }

@@ -90,11 +90,11 @@ void node_slot_unpin(struct node_table *t, uint32_t slot)
 	int fd = t->pins[slot] - 1;
 
 	t->pins[slot] = 0;
-	node_table_doom(t, fd);
-	if (t->shared->slots[slot].flags & NODE_HELD && t->keeper.hold) {
+	if (t->shared->slots[slot].flags & NODE_HELD && t->keeper.let_go) {
 		t->shared->slots[slot].flags &= ~(uint32_t)NODE_HELD;
-		t->keeper.hold(t->keeper.context, slot, -1);
+		t->keeper.let_go(t->keeper.context, slot, &fd);
 	}
+	node_table_doom(t, fd);
 }
 
 int node_slot_pin(struct node_table *t, uint32_t slot, int fd)

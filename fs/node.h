@@ -108,10 +108,12 @@ int node_settle_key(struct node_table *t, const struct tree_key *key, uint64_t i
 /* Who holds pins for the server that comes after this one. */
 struct node_keeper {
 	/*
-	 * hold: @fd is the pin of @slot from now on, -1: there is none any more. Called under the table's
-	 * lock, in the order in which it happens. NULL: nobody.
+	 * hold: @fd is the pin of @slot from now on. let_go: there is none any more; *io_fd is the table's own descriptor,
+	 * which is closed after this, or here, or -1. Called under the table's lock, in the order in which it happens.
+	 * NULL: nobody.
 	 */
 	void (*hold)(void *context, uint32_t slot, int fd);
+	void (*let_go)(void *context, uint32_t slot, int *io_fd);
 	void *context;
 };
 void node_keep_at(struct node_table *t, const struct node_keeper *keeper);

@@ -142,8 +142,8 @@ void node_adopt(struct node_table *t, uint32_t slot, int fd)
 		if (ours == pin)
 			take_fd(&pin);
 		t->pins[slot] = ours + 1;
-	} else if (t->keeper.hold) {
-		t->keeper.hold(t->keeper.context, slot, -1);
+	} else if (t->keeper.let_go) {
+		t->keeper.let_go(t->keeper.context, slot, &pin);
 	}
 	node_table_unlock(t);
 }

@@ -20,6 +20,7 @@
 #include "fs/options.h"
 #include "fs/run.h"
 #include "fs/shared.h"
+#include "fs/stash.h"
 #include "fs/tree.h"
 
 struct fuse_session;
@@ -42,7 +43,8 @@ struct overlay {
 	int device_fd;			/* of /dev/fuse */
 	unsigned ring_queues; /* ring_queues(): requests come over io_uring; 0: by the device */
 	int channel_fd;	      /* to the keeper: channel.h */
-	int proc_fd;	      /* of /proc, for callers' status */
+	struct stash stash;
+	int proc_fd;			    /* of /proc, for callers' status */
 	double entry_timeout, attr_timeout; /* seconds */
 	enum overlay_atime atime;
 	bool is_exclusive;	      /* nobody but us changes the lower tree */

@@ -336,6 +336,9 @@ static void handle_message(struct server *s, const struct channel_message *messa
 		break;
 	case CHANNEL_GO_ON: /* we have gone on already */
 		break;
+	case CHANNEL_STASHED:
+		stash_note_shared(&s->ov.stash, message->slot);
+		break;
 	case CHANNEL_EXPLAIN:
 		break; /* without its descriptor: whoever asked will ask again */
 	default:
@@ -408,13 +411,21 @@ static enum overlay_atime lower_atime(const struct tree *tree)
 	return st.f_flag & ST_RELATIME ? ATIME_RELATIVE : ATIME_ALWAYS;
 }
 
-/* The keeper holds what the next server will need. */
+static void log_pin(int error)
+{
+	if (error < 0)
+		log_line(LOG_DEBUG, "pin", "%s (ignoring)", strerror(-error));
+}
+
+/* What the next server will need, in the stash or at the keeper. */
 static void hold_pin(void *context, uint32_t slot, int fd)
 {
-	int r = channel_send_pin(((struct overlay *)context)->channel_fd, slot, fd);
+	log_pin(stash_hold(&((struct overlay *)context)->stash, slot, fd));
+}
 
-	if (r < 0)
-		log_line(LOG_DEBUG, "pin", "%s (ignoring)", strerror(-r));
+static void let_go_of_pin(void *context, uint32_t slot, int *io_fd)
+{
+	log_pin(stash_let_go(&((struct overlay *)context)->stash, slot, io_fd));
 }
 
 /*
@@ -443,7 +454,7 @@ static int attach(struct server *s, const char **ret_step)
 	if (r < 0)
 		return r;
 	if (ov->tree.has_handles)
-		node_keep_at(ov->nodes, &(struct node_keeper){ hold_pin, ov });
+		node_keep_at(ov->nodes, &(struct node_keeper){ hold_pin, let_go_of_pin, ov });
 	if (ov->is_exclusive)
 		node_keep_directories(ov->nodes);
 	*ret_step = "run";
@@ -494,6 +505,10 @@ static int prepare(struct server *s, const struct overlay_options *options,
 		return r;
 	if (!s->is_successor)
 		r = attach(s, ret_step);
+	if (r < 0)
+		return r;
+	*ret_step = "stash";
+	r = stash_open(ov->channel_fd, &ov->stash);
 	if (r < 0)
 		return r;
 	*ret_step = over_ring ? "session over io_uring" : "session";
@@ -584,6 +599,10 @@ static bool is_followed(struct server *s)
 			return true;
 		if (message.kind == CHANNEL_GO_ON)
 			return false;
+		if (message.kind == CHANNEL_STASHED) {
+			stash_note_shared(&s->ov.stash, message.slot);
+			continue;
+		}
 		/* What stands in the shared memory as well, for the next server to find; who asked for an answer asks again. */
 		if (message.kind < 32 && message.kind != CHANNEL_EXPLAIN)
 			s->heard |= 1u << message.kind;
@@ -705,6 +724,8 @@ int server_main(const struct overlay_options *options, const struct server_fds *
 		return EXIT_FAILURE;
 	}
 	channel_send(fds->channel, CHANNEL_READY, 0, NULL);
+	if (s->ov.tree.has_handles)
+		log_pin(stash_offer(&s->ov.stash));
 	if (serve(s))
 		return CHANNEL_EXIT_DRAINED;
 	explainer_wait(&s->explainer);

@@ -70,12 +70,14 @@ static void compare_time(const char *op, const char *what, const char *name,
 
 /*
  * With relatime an access is seen when the last one was not later than ctime: the converger's ctime makes it be seen
- * on B, where nothing has become of A's.
+ * on B, where nothing has become of A's. The kernel may have learned that ctime with the access only.
  */
-static bool is_atime_of_converged(const struct observation before[2])
+static bool is_atime_of_converged(const struct observation before[2],
+				  const struct observation after[2])
 {
 	return ns_between(&before[0].ctime, &before[0].atime) > 0 &&
-	       ns_between(&before[1].ctime, &before[1].atime) <= 0;
+	       (ns_between(&before[1].ctime, &before[1].atime) <= 0 ||
+		ns_between(&after[1].ctime, &before[1].atime) <= 0);
 }
 
 /*
@@ -120,7 +122,8 @@ static void compare_times(const char *op, const char *what, const struct observe
 		bool is_atime = i == 0 && mode.is_relatime, is_ctime = i == 2;
 		const bool may_change_alone[2] = {
 			is_atime && is_atime_of_tick(before, after[0].mode),
-			(is_atime && is_atime_of_converged(before)) || (is_ctime && mode.converges),
+			(is_atime && is_atime_of_converged(before, after)) ||
+				(is_ctime && mode.converges),
 		};
 
 		if (i == 0 && d->is_cached && S_ISREG(after[0].mode))

@@ -16,27 +16,14 @@
 
 #include "fs/base/parse.h"
 #include "store/store.h"
+#include "tests/unit/store_fixture.h"
 
 #define RUN_A "0123456789abcdef0123456789abcdef"
 #define RUN_B "fedcba9876543210fedcba9876543210"
 
-struct fixture {
-	char dir[64];
-	char path[96];
-	struct store *store;
-};
-
 static struct fixture *fixture_of(void **state)
 {
 	return *state;
-}
-
-static void open_store(struct fixture *f)
-{
-	char *aside = NULL;
-
-	assert_int_equal(store_open(f->path, &f->store, &aside), 0);
-	assert_null(aside);
 }
 
 static void reopen_store(struct fixture *f)
@@ -44,39 +31,6 @@ static void reopen_store(struct fixture *f)
 	store_close(f->store);
 	f->store = NULL;
 	open_store(f);
-}
-
-static int set_up(void **state)
-{
-	struct fixture *f = calloc(1, sizeof(*f));
-
-	if (!f)
-		return -1;
-	strcpy(f->dir, "/tmp/test_store.XXXXXX");
-	if (!mkdtemp(f->dir))
-		return -1;
-	snprintf(f->path, sizeof(f->path), "%s/store.db", f->dir);
-	*state = f;
-	open_store(f);
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	struct fixture *f = *state;
-	char pattern[80];
-	glob_t found;
-
-	store_close(f->store);
-	snprintf(pattern, sizeof(pattern), "%s/*", f->dir);
-	if (glob(pattern, 0, NULL, &found) == 0) {
-		for (size_t i = 0; i < found.gl_pathc; i++)
-			remove(found.gl_pathv[i]);
-		globfree(&found);
-	}
-	remove(f->dir);
-	free(f);
-	return 0;
 }
 
 /* The number of names that the pattern below the fixture's directory finds. */
@@ -96,19 +50,10 @@ static size_t count_names(struct fixture *f, const char *pattern)
 
 static struct volume_record *make_volume(const char *id)
 {
-	struct volume_record *vol = volume_record_new();
+	struct volume_record *vol = make_record(id, "emptyDir");
 
-	assert_non_null(vol);
-	vol->id = strdup(id);
-	vol->plugin = strdup("emptyDir");
-	vol->source = strdup("{\"kind\":\"emptyDir\",\"schemaVersion\":1,\"object\":{}}");
-	vol->source_identity = strdup("emptyDir");
 	assert_true(asprintf(&vol->target, "/target/%s", id) > 0);
 	assert_true(asprintf(&vol->target_resolved, "/resolved/%s", id) > 0);
-	vol->policy = strdup("Always");
-	vol->ownership = strdup("converge");
-	vol->excludes = strdup("[]");
-	vol->coherence = strdup("exclusive");
 	return vol;
 }
 
@@ -1246,7 +1191,7 @@ static void store_close_null_is_harmless(void **state)
 	run_record_free(NULL);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, store_set_up, store_tear_down)
 
 int main(void)
 {

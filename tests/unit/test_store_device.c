@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
-#include <glob.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -11,59 +10,11 @@
 
 #include "store/dump.h"
 #include "store/store.h"
-
-struct fixture {
-	char dir[64];
-	char path[96];
-	struct store *store;
-};
-
-static int set_up(void **state)
-{
-	struct fixture *f = calloc(1, sizeof(*f));
-	char *aside = NULL;
-
-	assert_non_null(f);
-	strcpy(f->dir, "/tmp/test_store_device.XXXXXX");
-	assert_non_null(mkdtemp(f->dir));
-	snprintf(f->path, sizeof(f->path), "%s/store.db", f->dir);
-	assert_int_equal(store_open(f->path, &f->store, &aside), 0);
-	*state = f;
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	struct fixture *f = *state;
-	char pattern[80];
-	glob_t found;
-
-	store_close(f->store);
-	snprintf(pattern, sizeof(pattern), "%s/*", f->dir);
-	if (glob(pattern, 0, NULL, &found) == 0) {
-		for (size_t i = 0; i < found.gl_pathc; i++)
-			remove(found.gl_pathv[i]);
-		globfree(&found);
-	}
-	remove(f->dir);
-	free(f);
-	return 0;
-}
+#include "tests/unit/store_fixture.h"
 
 static struct volume_record *make_volume(const char *id)
 {
-	struct volume_record *vol = volume_record_new();
-
-	assert_non_null(vol);
-	vol->id = strdup(id);
-	vol->plugin = strdup("gcePersistentDisk");
-	vol->source = strdup("{}");
-	vol->source_identity = strdup("pdName=a");
-	vol->policy = strdup("Always");
-	vol->ownership = strdup("converge");
-	vol->excludes = strdup("[]");
-	vol->coherence = strdup("exclusive");
-	return vol;
+	return make_record(id, "gcePersistentDisk");
 }
 
 static struct device_record *make_device(const char *id, const char *staging_path)
@@ -180,7 +131,7 @@ static void store_device_of_names_the_device_of_consumers_only(void **state)
 	assert_null(store_device_of(vol));
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, store_set_up, store_tear_down)
 
 int main(void)
 {

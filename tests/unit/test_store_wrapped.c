@@ -6,52 +6,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#include <fcntl.h>
 #include <cmocka.h>
 
-#include "fs/base/cleanup.h"
-#include "plugins/tree_remove.h"
 #include "store/store.h"
-
-struct fixture {
-	char dir[64], path[96];
-	struct store *store;
-};
+#include "tests/unit/store_fixture.h"
 
 static int set_up(void **state)
 {
-	struct fixture *f = calloc(1, sizeof(*f));
-	AUTO(volume_record) *vol = volume_record_new();
-	char *aside = NULL;
+	AUTO(volume_record) *vol = make_record("v", "secret");
+	struct fixture *f;
 
-	assert_non_null(f);
-	strcpy(f->dir, "/tmp/test_wrapped.XXXXXX");
-	assert_non_null(mkdtemp(f->dir));
-	snprintf(f->path, sizeof(f->path), "%s/store.db", f->dir);
-	assert_int_equal(store_open(f->path, &f->store, &aside), 0);
-	vol->id = strdup("v");
-	vol->plugin = strdup("secret");
-	vol->source = strdup("{}");
-	vol->source_identity = strdup("secret");
+	store_set_up(state);
+	f = *state;
 	vol->target = strdup("/target");
-	vol->policy = strdup("Always");
-	vol->ownership = strdup("converge");
-	vol->excludes = strdup("[]");
-	vol->coherence = strdup("exclusive");
 	assert_int_equal(store_volume_insert(f->store, vol), 0);
-	*state = f;
-	return 0;
-}
-
-static int tear_down(void **state)
-{
-	struct fixture *f = *state;
-	AUTO_FD int tmp = open("/tmp", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	char why[256];
-
-	store_close(f->store);
-	assert_int_equal(tree_remove(tmp, f->dir + strlen("/tmp/"), why, sizeof(why)), 0);
-	free(f);
 	return 0;
 }
 
@@ -145,7 +113,7 @@ static void store_volume_delete_takes_wrapped_along(void **state)
 	assert_int_equal(store_wrapped_get(s, "v", "data", &none), -ENOENT);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, store_tear_down)
 
 int main(void)
 {

@@ -42,7 +42,7 @@ static const char usage_text[] =
 	"  -o paused               begin without converging\n"
 	"  -o watchdog=SECONDS     a server that hangs as long is replaced (default 10; 0: never)\n"
 	"  -o max_deaths=N         servers that may die in a minute, then none is started (default 5; 0: no limit)\n"
-	"  and the mount options rw, [no]suid, [no]dev, [no]exec, noatime, relatime, strictatime\n";
+	"  and the mount options rw, [no]suid, [no]dev, [no]exec, [no]atime, [no]diratime, [no]relatime, [no]strictatime\n";
 
 struct command {
 	struct overlay_options options;

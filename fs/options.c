@@ -272,6 +272,10 @@ static const struct {
 	{ "noatime", MOUNT_ATTR_NOATIME, MOUNT_ATTR__ATIME },
 	{ "relatime", MOUNT_ATTR_RELATIME, MOUNT_ATTR__ATIME },
 	{ "strictatime", MOUNT_ATTR_STRICTATIME, MOUNT_ATTR__ATIME },
+	/* Of what is not, the kernel's default comes instead. */
+	{ "atime", MOUNT_ATTR_RELATIME, MOUNT_ATTR__ATIME },
+	{ "norelatime", MOUNT_ATTR_STRICTATIME, MOUNT_ATTR__ATIME },
+	{ "nostrictatime", MOUNT_ATTR_RELATIME, MOUNT_ATTR__ATIME },
 	{ "nodiratime", MOUNT_ATTR_NODIRATIME, 0 },
 	{ "diratime", 0, MOUNT_ATTR_NODIRATIME },
 	{ "defaults", 0, 0 },

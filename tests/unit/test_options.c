@@ -238,6 +238,15 @@ static void options_parse_mount_flags_set_and_clear(void **state)
 	assert_int_equal(p->o.mount_attr_set & MOUNT_ATTR__ATIME, MOUNT_ATTR_STRICTATIME);
 	assert_int_equal(parse(p, "relatime"), 0);
 	assert_int_equal(p->o.mount_attr_set & MOUNT_ATTR__ATIME, MOUNT_ATTR_RELATIME);
+	assert_int_equal(parse(p, "norelatime"), 0);
+	assert_int_equal(p->o.mount_attr_set & MOUNT_ATTR__ATIME, MOUNT_ATTR_STRICTATIME);
+	assert_int_equal(parse(p, "noatime,atime"), 0);
+	assert_int_equal(p->o.mount_attr_set & MOUNT_ATTR__ATIME, MOUNT_ATTR_RELATIME);
+	assert_int_equal(parse(p, "strictatime,nostrictatime,nodiratime"), 0);
+	assert_int_equal(p->o.mount_attr_set & MOUNT_ATTR__ATIME, MOUNT_ATTR_RELATIME);
+	assert_true(p->o.mount_attr_set & MOUNT_ATTR_NODIRATIME);
+	assert_int_equal(parse(p, "diratime"), 0);
+	assert_false(p->o.mount_attr_set & MOUNT_ATTR_NODIRATIME);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)

@@ -433,6 +433,27 @@ static bool is_below(const char *target, const char *path)
 	return strncmp(target, path, len) == 0 && target[len] == '/';
 }
 
+int mount_fs_options(const char *path, char **ret_options)
+{
+	struct libmnt_table *table = NULL;
+	struct libmnt_fs *fs;
+	int r = table_read(&table);
+
+	if (r < 0)
+		return r;
+	fs = table_find(table, path, is_at);
+	if (fs) {
+		const char *options = mnt_fs_get_fs_options(fs);
+		char *copy = strdup(options ? options : "");
+
+		if (copy)
+			*ret_options = copy;
+		r = copy ? 0 : -ENOMEM;
+	}
+	mnt_unref_table(table);
+	return fs ? r : -ENOENT;
+}
+
 int mount_describe(const char *path, char *ret_text, size_t size)
 {
 	struct libmnt_table *table = NULL;

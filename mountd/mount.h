@@ -93,6 +93,9 @@ int mount_attach(int tree_fd, int dir_fd, const char *name);
  */
 int mount_detach(int dir_fd, const char *name, bool lazy, uint64_t limit_ms);
 
+/* mount_fs_options: those of the file system that is the topmost mount at the resolved @path. 0, -ENOENT or -errno. */
+int mount_fs_options(const char *path, char **ret_options);
+
 /*
  * mount_describe: "<type> from <source>", printable, of the topmost mount at the resolved @path.
  * Returns 0, -ENOENT (nothing is mounted there) or -errno.

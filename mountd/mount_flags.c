@@ -77,6 +77,18 @@ char *mount_flags_next(char **io_list)
 	return start;
 }
 
+bool mount_flags_has_context(char *list, const char *label)
+{
+	while (*list) {
+		const char *option = mount_flags_next(&list);
+
+		if (strncmp(option, "context=", strlen("context=")) == 0 &&
+		    strcmp(option + strlen("context="), label) == 0)
+			return true;
+	}
+	return false;
+}
+
 static bool add_option(struct mount_flags *flags, const char *option)
 {
 	if (strncmp(option, "context=", strlen("context=")) == 0)

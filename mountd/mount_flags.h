@@ -27,6 +27,12 @@ bool mount_flags_add(struct mount_flags *flags, const char *name);
 /* mount_flags_set_context: false: @label can be none, and nothing changes. */
 bool mount_flags_set_context(struct mount_flags *flags, const char *label);
 
+/*
+ * mount_flags_has_context: whether a list of any options has this context=, as a file system's that the kernel shows
+ * (proc_pid_mountinfo(5)). @list is changed.
+ */
+bool mount_flags_has_context(char *list, const char *label);
+
 /* mount_flags_next: cuts the first option off a list; a comma within "..." belongs to it, and quotes go. */
 char *mount_flags_next(char **io_list);
 

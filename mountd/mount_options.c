@@ -96,10 +96,14 @@ static enum proto_exit check_one(const struct volume_record *vol, const char *ke
 	return answer_fail(answer, EXIT_USAGE, "a remount has no argument %.64s", key);
 }
 
-/* The kernel takes no other label either (selinux_sb_remount()). */
+/*
+ * The kernel takes no other label either (selinux_sb_remount()). The one that the mount has is perhaps nobody's wish:
+ * mount(8) hands back what the kernel shows.
+ */
 static enum proto_exit check_context(const struct volume_record *vol,
 				     const struct mount_flags *flags, struct answer *answer)
 {
+	AUTO_FREE char *shown = NULL;
 	struct mount_flags now = { 0 };
 	char why[ANSWER_TEXT_MAX];
 
@@ -107,9 +111,11 @@ static enum proto_exit check_context(const struct volume_record *vol,
 		return EXIT_OK;
 	if (mount_flags_parse(vol->mount_options, &now, why, sizeof(why)) < 0)
 		return answer_fail(answer, EXIT_FAILED, "%s", why);
-	if (strcmp(now.context, flags->context) != 0)
-		return answer_fail(answer, EXIT_FAILED, "context cannot change by a remount");
-	return EXIT_OK;
+	if (strcmp(now.context, flags->context) == 0 ||
+	    (mount_fs_options(vol->target_resolved, &shown) == 0 &&
+	     mount_flags_has_context(shown, flags->context)))
+		return EXIT_OK;
+	return answer_fail(answer, EXIT_FAILED, "context cannot change by a remount");
 }
 
 static enum proto_exit check(const struct volume_record *vol, const json_t *given,
@@ -197,6 +203,8 @@ static int record(struct manager *m, const char *id, const struct mount_flags *f
 		r = mount_flags_parse(now->mount_options, &old, why, sizeof(why));
 	if (r == 0) {
 		both = mount_flags_over(&old, flags);
+		/* What was not asked for at first is not from now on. */
+		memcpy(both.context, old.context, sizeof(both.context));
 		free(take_ptr(&now->mount_options));
 		r = mount_flags_text(&both, &now->mount_options);
 	}

@@ -275,8 +275,6 @@ static int remount_plainly(struct call *c)
 	struct mount_attr attr = { .attr_set = flags.set, .attr_clr = flags.clear };
 	int r = c->space ? client_place_enter(c->space) : 0;
 
-	if (*flags.context)
-		return complain(c, MOUNT8_FAILED, "context cannot change by a remount");
 	if (r == 0 && mount_setattr(AT_FDCWD, c->dir, AT_SYMLINK_NOFOLLOW, &attr, sizeof(attr)) < 0)
 		r = -errno;
 	return r < 0 ? complain(c, MOUNT8_FAILED, "%s", strerror(-r)) : MOUNT8_OK;

@@ -23,7 +23,8 @@ static const char *const without_effect[] = { "sync", "dirsync", "lazytime", "iv
 /* What the kernel shows of every overlay, and mount(8) hands back when it remounts. */
 static const char *const of_the_kernel[] = { "user_id",	    "group_id", "default_permissions",
 					     "allow_other", "max_read", "rootmode",
-					     "blksize",	    "subtype",	"fd" };
+					     "blksize",	    "subtype",	"fd",
+					     "seclabel" };
 
 static const struct {
 	const char *name, *why;

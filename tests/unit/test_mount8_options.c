@@ -83,8 +83,8 @@ static void remount_leaves_the_kernels_options_out(void **state)
 {
 	struct mount8_options o;
 	AUTO_FREE char *request = request_of(
-		"rw,relatime,user_id=0,group_id=0,remount,default_permissions,allow_other", false,
-		&o);
+		"rw,relatime,user_id=0,group_id=0,remount,seclabel,default_permissions,allow_other",
+		false, &o);
 
 	(void)state;
 	assert_true(o.remount);

@@ -109,6 +109,18 @@ static void a_context_is_kept_where_no_later_one_is(void **state)
 	assert_string_equal(strchr(text, '"') + SELINUX_LABEL_MAX + 1, "\"");
 }
 
+static void a_context_is_found_as_the_kernel_shows_it(void **state)
+{
+	char list[] = "rw,context=\"u:r:t:s0:c1,c2\",user_id=0,group_id=0,default_permissions";
+	char plain[] = "rw,fscontext=u:r:t,context=u:r:other,xcontext=u:r:t", none[] = "";
+
+	(void)state;
+	assert_true(mount_flags_has_context(strdupa(list), "u:r:t:s0:c1,c2"));
+	assert_false(mount_flags_has_context(strdupa(list), "u:r:t:s0:c1"));
+	assert_false(mount_flags_has_context(plain, "u:r:t"));
+	assert_false(mount_flags_has_context(none, "none"));
+}
+
 static void later_ones_win(void **state)
 {
 	struct mount_flags old = { 0 }, later = { 0 }, both;
@@ -131,6 +143,7 @@ int main(void)
 		cmocka_unit_test(lists_become_one_text),
 		cmocka_unit_test(other_options_are_einval_by_name),
 		cmocka_unit_test(a_context_is_kept_where_no_later_one_is),
+		cmocka_unit_test(a_context_is_found_as_the_kernel_shows_it),
 		cmocka_unit_test(later_ones_win),
 	};
 

@@ -136,6 +136,9 @@ static int parse_settings(int argc, char **argv, struct settings *ret)
 	if ((v->userns && v->kill_ms > 0) ||
 	    (v->userns == USERNS_OWN && strcmp(v->type, "tmpfs") != 0))
 		return -EINVAL;
+	/* With the server the overlay would end. */
+	if (v->kill_ms > 0 && strcmp(v->transport, "dev") != 0)
+		r = -EINVAL;
 	return r == 0 && optind == argc && ret->trial > 0 ? 0 : -EINVAL;
 }
 

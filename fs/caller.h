@@ -62,7 +62,7 @@ void caller_leave_stranger(void);
  *   trusted.* in a list of attributes         CAP_SYS_ADMIN          status: a capability of the first namespace
  *
  * "The views" (caller_views.h): as whom the caller is seen through each mount of the overlay in his mount namespace.
- * Where they differ, or cannot be told (a kernel before 6.15, another pid namespace, a mount that he only holds a
+ * Where they differ, or cannot be told (a kernel before 6.15, not the first pid namespace, a mount that he only holds a
  * descriptor of), the answer is CALLER_UNSURE: a bit goes that might have stayed, chown(f, -1, -1) is refused, and of
  * any other chown(2) the kernel's word is enough.
  * A task that acts with others' credentials (overlayfs above us, io_uring with a personality) is taken for itself.

@@ -81,7 +81,8 @@ struct mount_maps {
  * @own_space_fd: of the thread's own mount namespace
  * @device: only its device numbers are looked at
  * @io_maps: their texts are NULL, and on success no longer; to be freed by mount_maps_free() in any case
- * Returns 0, -ENOENT (one of them is nowhere), -ENOSYS (the kernel does not tell: before 6.15, or not privileged enough),
+ * Returns 0, -ENOENT (one of them is nowhere), -ENOSYS (the kernel does not tell: before 6.15, not privileged enough, not in
+ * the first pid namespace),
  * -errno.
  */
 int mount_spaces_find_maps(int own_space_fd, const struct overlay_mount *device,

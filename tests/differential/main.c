@@ -7,7 +7,7 @@
  *     differential [--fs ext4|xfs|btrfs|tmpfs] [--mode paused|converging] [--coherence shared|exclusive]
  *                  [--transport dev|io_uring] [--atime strictatime|noatime|relatime] [--durable yes|no]
  *                  [--seed N] [--steps N] [--trial N] [--seconds N] [--shrink N] [--keep-going]
- *                  [--kill MILLISECONDS] [--userns mapped|own] [--refresh]
+ *                  [--kill MILLISECONDS] [--userns mapped|own] [--refresh] [--idmap yes|no]
  *
  * Steps are run in trials of some hundred, each with a tree of its own and its seed: the first has the
  * seed given. A difference is shrunk for at most N seconds and printed as a script. Exit status 0, 1 at
@@ -51,6 +51,7 @@ static int usage(void)
 	fprintf(stderr,
 		"usage: differential [--fs TYPE] [--mode paused|converging] "
 		"[--coherence shared|exclusive] [--transport dev|io_uring] [--atime OPTION] [--durable yes|no] [--kill MILLISECONDS] [--userns mapped|own] [--refresh]\n"
+		"    [--idmap yes|no]\n"
 		"    [--seed N] [--steps N] [--trial N] [--seconds N] [--shrink SECONDS] [--keep-going]\n");
 	return EXIT_USAGE;
 }
@@ -67,6 +68,7 @@ static int parse_settings(int argc, char **argv, struct settings *ret)
 		{ "kill", required_argument, NULL, 'r' },
 		{ "userns", required_argument, NULL, 'u' },
 		{ "refresh", no_argument, NULL, 'b' },
+		{ "idmap", required_argument, NULL, 'i' },
 		{ "seed", required_argument, NULL, 's' },
 		{ "steps", required_argument, NULL, 'n' },
 		{ "trial", required_argument, NULL, 't' },
@@ -97,6 +99,9 @@ static int parse_settings(int argc, char **argv, struct settings *ret)
 			break;
 		case 'd':
 			r = parse_bool(optarg, &v->is_durable);
+			break;
+		case 'i':
+			r = parse_bool(optarg, &v->is_idmapped);
 			break;
 		case 'r':
 			r = parse_u32(optarg, &v->kill_ms);
@@ -133,7 +138,7 @@ static int parse_settings(int argc, char **argv, struct settings *ret)
 	if (v->refreshes && v->is_exclusive)
 		return -EINVAL;
 	/* No server can follow one that has died in a user namespace (README). */
-	if ((v->userns && v->kill_ms > 0) ||
+	if ((v->userns && v->kill_ms > 0) || (v->is_idmapped && (v->userns || v->refreshes)) ||
 	    (v->userns == USERNS_OWN && strcmp(v->type, "tmpfs") != 0))
 		return -EINVAL;
 	/* With the server the overlay would end. */
@@ -348,7 +353,8 @@ int main(int argc, char **argv)
 	signal(SIGINT, on_signal);
 	signal(SIGTERM, on_signal);
 	signal(SIGHUP, on_signal);
-	if (unshare(CLONE_NEWPID) < 0) {
+	/* Without: there the server can ask for the maps (fs/mount_spaces.h). Its keeper ends with the mounts. */
+	if (!s.volume.is_idmapped && unshare(CLONE_NEWPID) < 0) {
 		fprintf(stderr, "differential: namespaces: %m\n");
 		rmdir(scratch);
 		return EXIT_USAGE;

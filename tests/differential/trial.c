@@ -319,7 +319,7 @@ static void converge_and_compare(struct scene *sc)
 	if (r < 0)
 		difference_set(d, "converging", "failure", "%s: %s", strerror(-r), reason);
 	compare_trees("converged tree", sc->roots[0], sc->roots[1], d);
-	compare_trees("converged lower tree", sc->roots[0], sc->volume.lower_fd, d);
+	compare_trees("converged lower tree", sc->volume.settled_fd, sc->volume.lower_fd, d);
 }
 
 static int run_scene(struct scene *sc, bool makes_up)
@@ -327,7 +327,7 @@ static int run_scene(struct scene *sc, bool makes_up)
 	int r = 0;
 
 	for (unsigned i = 0; i < WORKERS && r == 0; i++)
-		r = worker_start(i, sc->roots, &sc->workers[i]);
+		r = worker_start(i, &sc->volume, sc->roots, &sc->workers[i]);
 	if (r == 0)
 		compare_trees("tree at the start", sc->roots[0], sc->roots[1], sc->difference);
 	if (r == 0)

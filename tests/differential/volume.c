@@ -22,11 +22,16 @@
 #include "tests/differential/eager.h"
 #include "tests/differential/outside.h"
 #include "tests/differential/tree.h"
+#include "tests/idmap.h"
 
 enum { PATH_BYTES = 256, CONVERGE_MS = 60000, FAILED_MS = 3000, RETRY_MS = 500, ANSWER_MS = 20000 };
 
 /* Each in a directory of its own: a path may lead to "..". */
 static const char EAGER[] = "eager/v", LOWER[] = "lower/v", TARGET[] = "overlay/v";
+/* The same, idmapped. */
+static const char EAGER_MAPPED[] = "eager/m", TARGET_MAPPED[] = "overlay/m";
+/* All ids that the trees and the workers have, elsewhere. */
+static const char MAP[] = "0:100000:65536";
 
 /* At the scratch directory. */
 static void path_in(const struct volume_config *c, const char *name, char ret[PATH_BYTES])
@@ -251,7 +256,7 @@ static int start_overlay(struct volume *v, uint64_t seed)
 {
 	const struct volume_config *c = v->config;
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
-	char options[256], run_option[64] = "", journal_option[32] = "", lower[PATH_BYTES],
+	char options[320], run_option[64] = "", journal_option[32] = "", lower[PATH_BYTES],
 			   target[PATH_BYTES];
 	AUTO_FD int listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
 	AUTO_FD int journal = -1;
@@ -275,9 +280,9 @@ static int start_overlay(struct volume *v, uint64_t seed)
 		snprintf(journal_option, sizeof(journal_option), ",journal_fd=%d", journal);
 	snprintf(
 		options, sizeof(options),
-		"gid=%d,handoff=no,paused,max_deaths=0,coherence=%s,transport=%s,control_fd=%d%s%s",
-		VOLUME_GID, c->is_exclusive ? "exclusive" : "shared", c->transport, listener,
-		run_option, journal_option);
+		"gid=%d,handoff=no,paused,max_deaths=0,coherence=%s,transport=%s,idmap=%s,control_fd=%d%s%s",
+		VOLUME_GID, c->is_exclusive ? "exclusive" : "shared", c->transport,
+		c->is_idmapped ? "yes" : "no", listener, run_option, journal_option);
 	r = run((char *[]){ (char *)c->program, (char[]){ "-o" }, options, lower, target, NULL });
 	if (r == 0)
 		r = connect_keeper(&address, &v->control_fd);
@@ -315,14 +320,14 @@ static int change_eagerly(const struct volume_config *c)
 /* What is mounted there is mounted again with the ids of a user namespace. */
 static int map_ids(const struct volume_config *c, const char *name, int userns_fd)
 {
-	struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP, .userns_fd = (uint64_t)userns_fd };
 	char path[PATH_BYTES];
 	AUTO_FD int fd = -1;
 
 	path_in(c, name, path);
-	fd = open_tree(AT_FDCWD, path, OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
-	if (fd < 0 || mount_setattr(fd, "", AT_EMPTY_PATH, &attr, sizeof(attr)) < 0 ||
-	    umount2(path, MNT_DETACH) < 0 ||
+	fd = idmap_clone(path, userns_fd);
+	if (fd < 0)
+		return fd;
+	if (umount2(path, MNT_DETACH) < 0 ||
 	    move_mount(fd, "", AT_FDCWD, path, MOVE_MOUNT_F_EMPTY_PATH) < 0)
 		return -errno;
 	return 0;
@@ -341,13 +346,59 @@ int volume_make(const struct volume_config *config, uint64_t seed, int userns_fd
 	return r;
 }
 
+static int mount_mapped(const struct volume *v, const char *name, const char *at_name)
+{
+	char path[PATH_BYTES], at[PATH_BYTES];
+	AUTO_FD int tree = -1;
+
+	path_in(v->config, name, path);
+	path_in(v->config, at_name, at);
+	if (mkdir(at, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	tree = idmap_clone(path, v->user_space_fd);
+	if (tree < 0)
+		return tree;
+	return move_mount(tree, "", AT_FDCWD, at, MOVE_MOUNT_F_EMPTY_PATH) < 0 ? -errno : 0;
+}
+
+static int map_trees(struct volume *v)
+{
+	int r = idmap_user_namespace(MAP);
+
+	if (r < 0)
+		return r;
+	v->user_space_fd = r;
+	r = mount_mapped(v, EAGER, EAGER_MAPPED);
+	return r < 0 ? r : mount_mapped(v, TARGET, TARGET_MAPPED);
+}
+
+int volume_enter(const struct volume *v)
+{
+	static const char *const hidden[] = { EAGER, LOWER, TARGET };
+
+	if (v->user_space_fd < 0)
+		return 0;
+	if (unshare(CLONE_NEWNS) < 0)
+		return -errno;
+	for (size_t i = 0; i < ARRAY_SIZE(hidden); i++) {
+		char path[PATH_BYTES];
+
+		path_in(v->config, hidden[i], path);
+		if (umount2(path, MNT_DETACH) < 0)
+			return -errno;
+	}
+	return setns(v->user_space_fd, CLONE_NEWUSER) < 0 ? -errno : 0;
+}
+
 int volume_open(const struct volume_config *config, uint64_t seed, struct volume *ret)
 {
 	struct volume v = {
 		.config = config,
 		.eager_fd = -1,
 		.overlay_fd = -1,
+		.settled_fd = -1,
 		.lower_fd = -1,
+		.user_space_fd = -1,
 		.control_fd = -1,
 		.killer.control_fd = -1,
 	};
@@ -357,12 +408,17 @@ int volume_open(const struct volume_config *config, uint64_t seed, struct volume
 	*ret = v;
 	if (r == 0)
 		r = start_overlay(ret, seed);
+	if (r == 0 && config->is_idmapped)
+		r = map_trees(ret);
 	if (r == 0)
-		r = open_root(config, EAGER, &ret->eager_fd);
+		r = open_root(config, config->is_idmapped ? EAGER_MAPPED : EAGER, &ret->eager_fd);
+	if (r == 0)
+		r = open_root(config, EAGER, &ret->settled_fd);
 	if (r == 0)
 		r = open_root(config, LOWER, &ret->lower_fd);
 	if (r == 0)
-		r = open_root(config, TARGET, &ret->overlay_fd);
+		r = open_root(config, config->is_idmapped ? TARGET_MAPPED : TARGET,
+			      &ret->overlay_fd);
 	if (r < 0)
 		volume_close(ret);
 	return r;
@@ -375,11 +431,14 @@ unsigned volume_spare(struct volume *v)
 
 void volume_close(struct volume *v)
 {
-	static const char *const points[] = { TARGET, LOWER, EAGER, "overlay", "lower", "eager" };
+	static const char *const points[] = { TARGET_MAPPED, EAGER_MAPPED, TARGET,  LOWER,
+					      EAGER,	     "overlay",	   "lower", "eager" };
 
 	(void)volume_spare(v);
 	cleanup_fd(&v->overlay_fd);
 	cleanup_fd(&v->lower_fd);
+	cleanup_fd(&v->settled_fd);
+	cleanup_fd(&v->user_space_fd);
 	cleanup_fd(&v->eager_fd);
 	for (size_t i = 0; i < ARRAY_SIZE(points); i++) {
 		char path[PATH_BYTES];
@@ -388,7 +447,7 @@ void volume_close(struct volume *v)
 		while (umount2(path, MNT_DETACH) == 0)
 			;
 		/* The keeper ends when its overlay is gone: then its end of the socket is closed. */
-		if (i == 0 && v->control_fd >= 0) {
+		if (points[i] == TARGET && v->control_fd >= 0) {
 			char text[256];
 			struct pollfd p = { .fd = v->control_fd, .events = POLLIN };
 

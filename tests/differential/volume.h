@@ -38,12 +38,14 @@ struct volume_config {
 	bool is_durable;	   /* the run has an id: files that users change are marked */
 	enum volume_userns userns; /* overlay, workers and caller are in one */
 	int outside_fd;		   /* USERNS_MAPPED: to ask for the trees (outside.h) */
+	bool is_idmapped; /* both trees are seen through idmapped mounts, from the user namespace of these */
 };
 
 struct volume {
 	const struct volume_config *config;
-	int eager_fd, overlay_fd; /* roots, O_RDONLY */
-	int lower_fd;
+	int eager_fd, overlay_fd; /* roots as the workers have them, O_RDONLY */
+	int settled_fd, lower_fd; /* of A and B without a map: what is on disk */
+	int user_space_fd;	  /* -1: the workers are in ours */
 	int control_fd;
 	struct killer killer;
 };
@@ -60,6 +62,12 @@ int volume_make(const struct volume_config *config, uint64_t seed, int userns_fd
 /* volume_open: on failure what was done is undone. @ret->lower_fd shows the tree as it was made. */
 int volume_open(const struct volume_config *config, uint64_t seed, struct volume *ret);
 void volume_close(struct volume *v);
+
+/*
+ * volume_enter: in a worker that is root still: into the user namespace, with a mount namespace of its own in which there
+ * are the idmapped mounts alone, like a container's. 0 or -errno.
+ */
+int volume_enter(const struct volume *v);
 
 /* volume_send: one request to the overlay's keeper. Returns 0 or -errno. */
 int volume_send(struct volume *v, const char *request);

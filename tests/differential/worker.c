@@ -128,8 +128,8 @@ struct exchange {
 	struct result results[SIDES];
 };
 
-static void __attribute__((noreturn))
-serve(unsigned index, const int root_fds[SIDES], int fd, struct exchange *e)
+static void __attribute__((noreturn)) serve(unsigned index, const struct volume *volume,
+					    const int root_fds[SIDES], int fd, struct exchange *e)
 {
 	struct hands hands[SIDES];
 	char turn;
@@ -142,7 +142,7 @@ serve(unsigned index, const int root_fds[SIDES], int fd, struct exchange *e)
 		hands[i].root_fd = openat(root_fds[i], ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 		memset(hands[i].slots, 0xff, sizeof(hands[i].slots));
 	}
-	if (become(index) < 0)
+	if (volume_enter(volume) < 0 || become(index) < 0)
 		_exit(1);
 	/* As the worker's own user: each may have so many only. Both or none. */
 	for (int i = 0; i < SIDES; i++)
@@ -160,7 +160,8 @@ serve(unsigned index, const int root_fds[SIDES], int fd, struct exchange *e)
 	_exit(0);
 }
 
-int worker_start(unsigned index, const int root_fds[SIDES], struct worker *ret)
+int worker_start(unsigned index, const struct volume *volume, const int root_fds[SIDES],
+		 struct worker *ret)
 {
 	const struct timeval patience = { .tv_sec = ANSWER_SECONDS };
 	struct exchange *e =
@@ -177,7 +178,7 @@ int worker_start(unsigned index, const int root_fds[SIDES], struct worker *ret)
 	ret->pid = fork();
 	if (ret->pid == 0) {
 		close(pair[0]);
-		serve(index, root_fds, pair[1], e);
+		serve(index, volume, root_fds, pair[1], e);
 	}
 	if (ret->pid < 0 ||
 	    setsockopt(pair[0], SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience)) < 0)

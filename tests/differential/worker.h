@@ -8,6 +8,7 @@
  */
 
 #include "tests/differential/step.h"
+#include "tests/differential/volume.h"
 
 enum { SIDE_EAGER, SIDE_OVERLAY, SIDES };
 
@@ -22,8 +23,9 @@ struct worker {
 /* worker_name: identity and first umask, in words. */
 const char *worker_name(unsigned index);
 
-/* worker_start: @root_fds: of each side, O_RDONLY. Returns 0 or -errno. */
-int worker_start(unsigned index, const int root_fds[SIDES], struct worker *ret);
+/* worker_start: @volume: where it belongs; @root_fds: of each side, O_RDONLY. Returns 0 or -errno. */
+int worker_start(unsigned index, const struct volume *volume, const int root_fds[SIDES],
+		 struct worker *ret);
 void workers_stop(struct worker workers[WORKERS]);
 
 /*

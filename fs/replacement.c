@@ -22,6 +22,7 @@
 
 #include "fs/base/cleanup.h"
 #include "fs/base/clock.h"
+#include "fs/mount_idmap.h"
 
 #ifndef MOUNT_ATTR_IDMAP
 #define MOUNT_ATTR_IDMAP 0x00100000
@@ -105,7 +106,7 @@ static int make_trees(struct work *w, struct step_answer *a)
 			continue;
 		if (copy->root[0] != '/')
 			return failed(a, -ESTALE, "a removed directory is mounted", copy);
-		if (copy->attributes & MOUNT_ATTR_IDMAP)
+		if (copy->attributes & MOUNT_ATTR_IDMAP && !copy->uid_map)
 			return failed(a, -EOPNOTSUPP, "an idmapped copy", copy);
 		/* What is mounted below such a copy, or on its like elsewhere, would go on to it. */
 		if (copy->propagation & (MS_SHARED | MS_SLAVE) &&
@@ -116,6 +117,10 @@ static int make_trees(struct work *w, struct step_answer *a)
 			return failed(a, r,
 				      r == -EINVAL ? "kernel too old for the copy" : "the copy",
 				      copy);
+		if (copy->attributes & MOUNT_ATTR_IDMAP)
+			r = mount_idmap(w->trees[i], copy->uid_map, copy->gid_map);
+		if (r < 0)
+			return failed(a, r, "the id map of the copy", copy);
 	}
 	return 0;
 }

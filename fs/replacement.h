@@ -7,7 +7,7 @@
  * are: a helper process of one thread a namespace, for a process with threads cannot enter one.
  *
  * In steps, so that nothing changes unless all of it can: prepare() finds each copy again by its mount's id
- * and makes the mount that is to replace it (same part of the tree, same flags); bury() puts these beneath
+ * and makes the mount that is to replace it (same part of the tree, same flags, same id map); bury() puts these beneath
  * the copies, which nobody sees; uncover() takes the copies away. A helper that does not answer in time
  * counts as failed, and is killed. Called by the keeper, single-threaded.
  */

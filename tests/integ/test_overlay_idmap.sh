@@ -127,6 +127,41 @@ umount "$scratch/pod"
 check 'without it it is' turns_native handed
 umount "$scratch/view"
 
+# handoff=namespaces: a container's idmapped copy is replaced by an idmapped mount of the lower tree.
+make_volume ext4 disk
+mkdir -p "$scratch/disk/tree/part"
+echo content >"$scratch/disk/tree/part/file"
+chown 1000:1000 "$scratch/disk/tree/part/file"
+overlay contained "$scratch/disk/tree" "$scratch/view" "gid=$gid,idmap=yes,paused,handoff=namespaces"
+"$idmap" mount "$map" "$scratch/view/part" "$scratch/pod"
+mkfifo "$scratch/started"
+# shellcheck disable=SC2016 # its arguments
+unshare -m --propagation private sh -c 'umount -l "$1" && echo >"$2" && exec sleep infinity' - \
+	"$scratch/view" "$scratch/started" &
+holder=$!
+read -r _ <"$scratch/started"
+umount "$scratch/pod"
+in_container() {
+	nsenter -t "$holder" -m "$@"
+}
+pod_sees() {
+	in_container "$idmap" enter "$map" "$@"
+}
+check_same 'a container with an idmapped copy' "1000 $gid 664" "$(pod_sees stat -c '%u %g %a' "$scratch/pod/file")"
+keeper contained send resume >/dev/null
+check 'the volume is handed off with it' turns_native contained
+check_same 'what the container has is the file system itself' ext4 \
+	"$(in_container findmnt -no FSTYPE "$scratch/pod")"
+check_same 'with the same map' "1000 $gid 664" "$(pod_sees stat -c '%u %g %a' "$scratch/pod/file")"
+check 'it can be written by whom it belongs to' pod_sees setpriv --reuid 1000 --regid 1000 --clear-groups \
+	sh -c "echo more >>'$scratch/pod/file'"
+check_same 'and shows mapped ids outside' "101000 $((gid + 100000)) 664" \
+	"$(in_container stat -c '%u %g %a' "$scratch/pod/file")"
+check_same 'the target has none' "1000 $gid 664" "$(shows "$scratch/view/part/file")"
+kill "$holder"
+wait "$holder" 2>/dev/null || true
+umount "$scratch/view"
+
 # ---- all of it, in lockstep with an eagerly changed tree ----
 
 lockstep() {

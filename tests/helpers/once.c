@@ -9,6 +9,8 @@
  *     once excl FILE TEXT                 open(2) with O_CREAT | O_EXCL, and the text
  *     once allocate FILE BYTES            fallocate(2)
  *     once hold PATH                      O_PATH descriptor; prints "held"; at each line of input prints st_ino and st_nlink
+ *     once crowd DIR COUNT                makes COUNT files, holds each by O_PATH, removes all, and lets half of them go, not in
+ *                                         this order; prints "held"; at each line of input how many of the rest are what they were
  *     once list DIR                       reads some entries, prints "read"; at the end of input the rest, and prints their number
  *     once rewrite FILE COUNT             holds FILE open and writes and reads it back COUNT times, by file and by mapping
  */
@@ -67,6 +69,62 @@ static int hold(const char *path)
 		else
 			printf("%llu %llu\n", (unsigned long long)st.st_ino,
 			       (unsigned long long)st.st_nlink);
+		fflush(stdout);
+	}
+	return EXIT_SUCCESS;
+}
+
+enum { CROWD_MAX = 1000 };
+
+struct held {
+	int fd;
+	ino_t ino;
+};
+
+static int make_held(int dir_fd, unsigned i, struct held *ret_held)
+{
+	struct stat st;
+	char name[32];
+	int fd;
+
+	snprintf(name, sizeof(name), "crowd-%u", i);
+	fd = openat(dir_fd, name, O_CREAT | O_EXCL | O_WRONLY, 0600);
+	if (fd < 0 || close(fd) < 0)
+		return -1;
+	ret_held->fd = openat(dir_fd, name, O_PATH | O_NOFOLLOW);
+	if (ret_held->fd < 0 || fstat(ret_held->fd, &st) < 0)
+		return -1;
+	ret_held->ino = st.st_ino;
+	return unlinkat(dir_fd, name, 0);
+}
+
+static int crowd(const char *path, unsigned count)
+{
+	static struct held held[CROWD_MAX];
+	int dir_fd = open(path, O_RDONLY | O_DIRECTORY);
+	char line[16];
+	struct stat st;
+
+	if (dir_fd < 0 || count > CROWD_MAX)
+		return fail("crowd");
+	for (unsigned i = 0; i < count; i++) {
+		if (make_held(dir_fd, i, &held[i]) < 0)
+			return fail("crowd");
+	}
+	/* Of every four the fourth and then the second. */
+	for (unsigned i = 0; i < count / 4; i++) {
+		close(held[4 * i + 3].fd);
+		close(held[4 * i + 1].fd);
+	}
+	puts("held");
+	fflush(stdout);
+	while (fgets(line, sizeof(line), stdin)) {
+		unsigned same = 0;
+
+		for (unsigned i = 0; i < count; i += 2)
+			same += fstat(held[i].fd, &st) == 0 && st.st_ino == held[i].ino &&
+				st.st_nlink == 0;
+		printf("%u\n", same);
 		fflush(stdout);
 	}
 	return EXIT_SUCCESS;
@@ -148,6 +206,8 @@ int main(int argc, char **argv)
 	}
 	if (argc == 3 && strcmp(what, "hold") == 0)
 		return hold(argv[2]);
+	if (argc == 4 && strcmp(what, "crowd") == 0)
+		return crowd(argv[2], (unsigned)atoi(argv[3]));
 	if (argc == 3 && strcmp(what, "list") == 0)
 		return list(argv[2]);
 	if (argc == 4 && strcmp(what, "rewrite") == 0)

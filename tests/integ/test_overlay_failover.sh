@@ -179,6 +179,21 @@ exec 7>&- 8<&- {HELD[1]}>&-
 wait "$held_pid"
 finish held
 
+echo '# many that have lost their names are held, some not for long'
+begin handoff=no
+coproc HELD { "$once" crowd "$target" 200; }
+held_pid=$HELD_PID
+read -r _ <&"${HELD[0]}"
+for kills in 1 2 3; do
+	check 'a server is killed' kill_server "$kills"
+	echo >&"${HELD[1]}"
+	read -r got <&"${HELD[0]}"
+	check_same 'each still stands for its file' 100 "$got"
+done
+exec {HELD[1]}>&-
+wait "$held_pid"
+finish crowd
+
 echo '# the converger goes on'
 begin handoff=no converge_rate=100
 keeper main send resume >"$scratch/answer"

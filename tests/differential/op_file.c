@@ -40,8 +40,6 @@ static void generate_open(struct generator *g, struct step *s)
 	s->flags = random_pick(&g->random, ((int[]){ O_RDONLY, O_WRONLY, O_RDWR, O_RDWR, 3 }));
 	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
 		s->flags |= random_percent(&g->random, flags[i].percent) ? flags[i].flag : 0;
-	if (g->is_cached)
-		s->flags &= ~O_DIRECT;
 	s->mode = random_pick(&g->random, create_modes);
 	s->slot = (uint8_t)random_below(&g->random, SLOTS);
 	if (s->flags & O_CREAT && random_percent(&g->random, 50))
@@ -144,6 +142,7 @@ static int64_t run_close(struct hands *h, const struct step *s, struct result *r
 static void generate_data(struct generator *g, struct step *s)
 {
 	pick_slot(g, s, &s->slot);
+	s->flags2 = g->is_cached;
 	s->a = (int64_t)random_below(&g->random, 1 << 30);
 	if (random_percent(&g->random, 30)) {
 		s->offset = BLOCK * (int64_t)random_below(&g->random, 10);
@@ -190,6 +189,19 @@ static int64_t report_data(struct result *r, ssize_t n)
 	return n;
 }
 
+/* Direct I/O that must be aligned, where the overlay's need not be: compare.h. */
+static bool is_unaligned(int fd, const struct step *s, off_t offset, bool writes)
+{
+	int flags = fcntl(fd, F_GETFL);
+	struct stat st;
+
+	if (!s->flags2 || flags < 0 || !(flags & O_DIRECT) || fstat(fd, &st) < 0)
+		return false;
+	if (writes && flags & O_APPEND)
+		offset = st.st_size;
+	return (offset | s->length) % BLOCK != 0;
+}
+
 static int64_t run_read(struct hands *h, const struct step *s, struct result *r)
 {
 	int fd = slot_fd(h, s->slot);
@@ -198,11 +210,15 @@ static int64_t run_read(struct hands *h, const struct step *s, struct result *r)
 	/* Which error reading a directory gives depends on its position, a cookie. */
 	if (fstat(fd, &st) == 0 && S_ISDIR(st.st_mode) && lseek(fd, 0, SEEK_SET) < 0)
 		return -1;
+	if (is_unaligned(fd, s, lseek(fd, 0, SEEK_CUR), false))
+		return 0;
 	return report_data(r, read(fd, fresh_data(s), (size_t)s->length));
 }
 
 static int64_t run_pread(struct hands *h, const struct step *s, struct result *r)
 {
+	if (is_unaligned(slot_fd(h, s->slot), s, s->offset, false))
+		return 0;
 	return report_data(r,
 			   pread(slot_fd(h, s->slot), fresh_data(s), (size_t)s->length, s->offset));
 }
@@ -226,20 +242,22 @@ static bool has_both_privileges(int fd)
 
 static int64_t run_write(struct hands *h, const struct step *s, struct result *r)
 {
+	int fd = slot_fd(h, s->slot);
 	int64_t n;
 
-	if (has_both_privileges(slot_fd(h, s->slot)))
+	if (has_both_privileges(fd) || is_unaligned(fd, s, lseek(fd, 0, SEEK_CUR), true))
 		return 0;
-	n = write(slot_fd(h, s->slot), random_data(s), (size_t)s->length);
+	n = write(fd, random_data(s), (size_t)s->length);
 	if (n >= 0)
-		result_add(r, "at %lld ", (long long)lseek(slot_fd(h, s->slot), 0, SEEK_CUR));
+		result_add(r, "at %lld ", (long long)lseek(fd, 0, SEEK_CUR));
 	return n;
 }
 
 static int64_t run_pwrite(struct hands *h, const struct step *s, struct result *r)
 {
 	(void)r;
-	if (has_both_privileges(slot_fd(h, s->slot)))
+	if (has_both_privileges(slot_fd(h, s->slot)) ||
+	    is_unaligned(slot_fd(h, s->slot), s, s->offset, true))
 		return 0;
 	return pwrite(slot_fd(h, s->slot), random_data(s), (size_t)s->length, s->offset);
 }
@@ -371,7 +389,9 @@ static int64_t run_copy_range(struct hands *h, const struct step *s, struct resu
 	if (ioctl(slot_fd(h, s->slot2), FS_IOC_GETFLAGS, &flags) == 0 &&
 	    flags & (FS_APPEND_FL | FS_IMMUTABLE_FL))
 		return 0;
-	if (has_both_privileges(slot_fd(h, s->slot2)))
+	if (has_both_privileges(slot_fd(h, s->slot2)) ||
+	    is_unaligned(slot_fd(h, s->slot), s, s->offset, false) ||
+	    is_unaligned(slot_fd(h, s->slot2), s, s->b, true))
 		return 0;
 	if (fcntl(slot_fd(h, s->slot), F_GETFL) & O_DIRECT &&
 	    has_privileges(slot_fd(h, s->slot2), &size))

@@ -79,6 +79,8 @@ static const struct {
 	{ "volumeId", NULL },
 	{ "objects", NULL },
 	{ "pod", NULL },
+	{ "staged", NULL },
+	{ "mountOptions", NULL }, /* but by a remount */
 };
 
 bool update_is_refused(const char *argument)

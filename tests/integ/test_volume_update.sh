@@ -96,7 +96,8 @@ check 'a spec of another plugin is refused' refuses 1 'two conflicting sources' 
 
 # ---- what cannot change ----
 
-for option in '--ownership virtual' --read-only --keep-private '--coherence shared' '--handoff no' --persist; do
+for option in '--ownership virtual' --read-only --keep-private '--coherence shared' '--handoff no' --persist \
+	'--context none' '--staged d'; do
 	# shellcheck disable=SC2086
 	check "refused: $option" refuses 1 'cannot change while the volume is mounted' update v $option
 done

@@ -203,13 +203,11 @@ sample() {
 
 # Lines of tests/bench/rates.c: "NAME CALLS SECONDS OWN SERVER"; @1 goes before the names.
 sample_rates() {
-	local name calls seconds own server
+	local name rate own server
 
-	while read -r name calls seconds own server; do
-		# shellcheck disable=SC2046 # three numbers
-		sample "$1$name" /s $(awk -v n="$calls" -v s="$seconds" -v own="$own" -v server="$server" \
-			'BEGIN { printf "%.1f %.3f %.3f", n / s, own / n * 1e6, server / n * 1e6 }')
-	done
+	while IFS=$'\t' read -r name rate own server; do
+		sample "$1$name" /s "$rate" "$own" "$server"
+	done < <(awk '{ printf "%s\t%.1f\t%.3f\t%.3f\n", $1, $2 / $3, $4 / $2 * 1e6, $5 / $2 * 1e6 }')
 }
 
 # Requests that the overlay was sent by now, those of the KINDs; of others nothing is known.

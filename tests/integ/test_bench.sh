@@ -42,7 +42,7 @@ check_same 'data goes past the server' 0 \
 check 'the table' passes "$repository/scripts/bench-table" "$result"
 cp "$scratch/log" "$scratch/table"
 # Four of them compare with passthrough_hp, which is built by make bench.
-[ -x "$repository/build/deps/passthrough_hp-killpriv" ] && wanted=43 || wanted=39
+[ -x "$repository/build/deps/passthrough_hp-killpriv" ] && wanted=44 || wanted=40
 check_same 'it has a row for everything that there is a target for' "$wanted" "$(rows | wc -l)"
 check_same 'and a figure in each' '' "$(rows | awk -F ' *[|] *' '$5 !~ /^[0-9]/')"
 check_same 'plots: how many' 13 "$(find "$OUTPUT_DIR" -name '*.svg' | wc -l)"

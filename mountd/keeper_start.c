@@ -91,6 +91,8 @@ static int build_arguments(const struct overlay_spec *spec, const char *program,
 	push_option(args, "ownership=%s", spec->ownership);
 	push_option(args, "coherence=%s", spec->coherence);
 	push_option(args, "transport=%s", spec->transport);
+	if (spec->idmap)
+		push_option(args, "idmap=%s", "yes");
 	push_option(args, "handoff=%s",
 		    !spec->handoff		? "no" :
 		    spec->handoff_in_namespaces ? "namespaces" :

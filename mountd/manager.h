@@ -111,8 +111,8 @@ struct mount_request {
 	const char *pod;       /* "NS/NAME": which of the Pods in it, or NULL */
 	bool keep_private, read_only, persist;
 	bool dry_run; /* only said what would be done: {"would": [texts]} */
-	bool handoff, handoff_in_namespaces;
-	bool has_rate, has_settle;
+	bool handoff, handoff_in_namespaces, idmap;
+	bool has_rate, has_settle, has_idmap;
 	uint64_t converge_rate, settle_ms;
 };
 

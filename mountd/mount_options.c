@@ -71,6 +71,7 @@ static const struct {
 	{ "keepPrivate", FIELD(keep_private), bool_differs, "keep-private" },
 	{ "handoff", FIELD(handoff), bool_differs, "handoff" },
 	{ "handoffInNamespaces", FIELD(handoff_in_namespaces), bool_differs, "handoff" },
+	{ "idmap", FIELD(idmap), bool_differs, "idmap" },
 	{ "persist", FIELD(persist), bool_differs, "persist" },
 	{ "convergeRate", FIELD(converge_rate), rate_differs, "converge-rate" },
 	{ "conflict", 0, NULL, NULL },

@@ -56,7 +56,7 @@ struct overlay_spec {
 	int lower_fd, parent_fd;
 	int journal_fd; /* -1: none (virtual) */
 	gid_t gid;
-	bool read_only, keep_private, handoff, handoff_in_namespaces, paused;
+	bool read_only, keep_private, handoff, handoff_in_namespaces, idmap, paused;
 	const char *mount_options; /* in which its mount differs from the lower tree's; or NULL */
 	const char *policy;
 	const char *ownership; /* "converge" | "virtual" */

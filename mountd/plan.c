@@ -105,6 +105,15 @@ static int check_same_label(struct presenting *p, const struct volume_record *fi
 			       "volume %s shows the same tree with another context=", first->id);
 }
 
+/* An overlay's mounts may be idmapped, or may not; those of the tree itself always. */
+static int check_idmap(struct presenting *p, const struct volume_record *first)
+{
+	if (!p->vol->idmap || first->idmap || first->state == VOLUME_NATIVE)
+		return 0;
+	return presenting_fail(p, -EBUSY, "volume %s shows the same tree without idmap=yes",
+			       first->id);
+}
+
 /* ---- deciding ---- */
 
 static bool is_plainly_native(struct presenting *p, const struct stat *lower, struct plan *plan)
@@ -310,6 +319,8 @@ static int join(struct presenting *p, const char *first, struct plan *plan)
 	if (r < 0 && r != -ENOENT)
 		return presenting_store_failed(p, r);
 	r = vol ? check_same_label(p, vol) : 0;
+	if (r == 0 && vol)
+		r = check_idmap(p, vol);
 	if (r < 0)
 		return r;
 	plan->shared = overlay_find(p->m->overlays, first);

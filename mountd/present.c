@@ -242,6 +242,7 @@ static int start_overlay(struct presenting *p, const struct plan *plan,
 		.keep_private = vol->keep_private,
 		.handoff = vol->handoff && !plan->is_virtual,
 		.handoff_in_namespaces = vol->handoff_in_namespaces,
+		.idmap = vol->idmap,
 		.paused = vol->paused,
 		/* Whether a matching root spares the run is decided already, with more to go by than the root. */
 		.policy = strcmp(vol->policy, "OnRootMismatch") == 0 ? "Always" : vol->policy,

@@ -148,12 +148,13 @@ static enum proto_exit handle_mount(struct request *q)
 				       .dry_run = take_dry_run(q) };
 	const char *front = NULL;
 	json_int_t gid = -1, rate = -1, settle = -1;
-	int keep_private = 0, read_only = 0, handoff = 1, in_namespaces = 0, persist = 0;
+	int keep_private = 0, read_only = 0, handoff = 1, in_namespaces = 0, persist = 0,
+	    idmap = -1;
 	json_error_t error;
 
 	if (json_unpack_ex(
 		    q->args, &error, JSON_STRICT,
-		    "{s:s, s?s, s?s, s?s, s?I, s?s, s?s, s?o, s?b, s?b, s?I, s?b, s?I, s?s, s?s, s?b, s?s, s?s, s?o, s?s, s?s, s?s, s?b, s?s, s?s}",
+		    "{s:s, s?s, s?s, s?s, s?I, s?s, s?s, s?o, s?b, s?b, s?I, s?b, s?I, s?s, s?s, s?b, s?s, s?s, s?o, s?s, s?s, s?s, s?b, s?s, s?s, s?b}",
 		    "target", &mount.target, "plugin", &mount.plugin, "source", &mount.source,
 		    "spec", &mount.spec, "fsGroup", &gid, "policy", &mount.policy, "ownership",
 		    &mount.ownership, "excludes", &mount.excludes, "keepPrivate", &keep_private,
@@ -162,7 +163,7 @@ static enum proto_exit handle_mount(struct request *q)
 		    &persist, "volumeId", &mount.volume_id, "frontEnd", &front, "objects",
 		    &mount.objects, "objectsPath", &mount.objects_path, "pod", &mount.pod, "staged",
 		    &mount.staged, "handoffInNamespaces", &in_namespaces, "mountOptions",
-		    &mount.mount_options, "transport", &mount.transport) < 0)
+		    &mount.mount_options, "transport", &mount.transport, "idmap", &idmap) < 0)
 		return usage(q, &error);
 	if (!take_front_end(q, front, &mount.front))
 		return q->answer.exit;
@@ -178,6 +179,8 @@ static enum proto_exit handle_mount(struct request *q)
 	mount.read_only = read_only;
 	mount.handoff = handoff;
 	mount.handoff_in_namespaces = in_namespaces;
+	mount.has_idmap = idmap >= 0;
+	mount.idmap = idmap > 0;
 	mount.persist = persist;
 	mount.has_rate = rate >= 0;
 	mount.converge_rate = rate >= 0 ? (uint64_t)rate : 0;

@@ -180,6 +180,14 @@ static int set_context(struct front_rules *front, const char *value)
 	return selinux_label_is_valid(value) ? set_text(&front->context, value) : -EINVAL;
 }
 
+static int set_idmap(struct front_rules *front, const char *value)
+{
+	if (strcmp(value, "yes") != 0 && strcmp(value, "no") != 0)
+		return -EINVAL;
+	front->idmap = strcmp(value, "yes") == 0;
+	return 0;
+}
+
 static const struct {
 	const char *key;
 	int (*set)(struct front_rules *front, const char *value);
@@ -190,6 +198,7 @@ static const struct {
 	{ "exclude", set_exclude },	{ "converge-rate", set_converge_rate },
 	{ "settle", set_settle },	{ "conflict", set_conflict },
 	{ "objects", set_objects },	{ "context", set_context },
+	{ "idmap", set_idmap },
 };
 
 /* ---- [plugins] ---- */

@@ -37,6 +37,7 @@ struct front_rules {
 	uint64_t converge_rate;	 /* files a second; 0: no limit */
 	uint64_t settle_ms;
 	char *conflict; /* "refuse" | "virtual" */
+	bool idmap;	/* whether mounts of overlays may be idmapped */
 	char *context;	/* of overlays (fs/base/selinux.h), or NULL: that of the source */
 	/* No keys of the file: */
 	bool is_root_at_shell; /* what only a person may ask for: [ctl] */

@@ -132,6 +132,7 @@ static int fill_record(struct mounting *x)
 	vol->read_only = q->read_only || x->spec->read_only || x->plugin->attributes.is_read_only;
 	vol->handoff = q->handoff;
 	vol->handoff_in_namespaces = q->handoff && q->handoff_in_namespaces;
+	vol->idmap = q->has_idmap ? q->idmap : x->front->idmap;
 	vol->persist = q->persist;
 	if (mount_flags_text(&x->mount_flags, &vol->mount_options) < 0)
 		return -ENOMEM;

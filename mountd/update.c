@@ -75,6 +75,7 @@ static const struct {
 	{ "conflict", NULL },
 	{ "coherence", NULL },
 	{ "transport", NULL },
+	{ "idmap", NULL },
 	{ "persist", NULL },
 	{ "volumeId", NULL },
 	{ "objects", NULL },

@@ -115,6 +115,9 @@ static const char *const migrations[] = {
 
 	/* 5 */
 	"ALTER TABLE volume ADD COLUMN transport TEXT CHECK (transport IN ('dev', 'io_uring'));",
+
+	/* 6 */
+	"ALTER TABLE volume ADD COLUMN idmap INTEGER NOT NULL DEFAULT 0 CHECK (idmap IN (0, 1));",
 };
 
 _Static_assert(ARRAY_SIZE(migrations) == STORE_SCHEMA_VERSION, "a migration for every version");

@@ -10,10 +10,10 @@
 	"id, plugin, source, source_identity, plugin_metadata, target, target_resolved, fs_group, " \
 	"policy, ownership, excludes, coherence, keep_private, read_only, handoff, persist, "       \
 	"converge_rate, paused, state, reason, boot_id, mount_id, run_id, "                         \
-	"handoff_in_namespaces, mount_options, transport, updated_at_ms"
+	"handoff_in_namespaces, mount_options, transport, idmap, updated_at_ms"
 #define VOLUME_VALUES                                                                              \
 	"?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, "   \
-	"?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27"
+	"?20, ?21, ?22, ?23, ?24, ?25, ?26, ?27, ?28"
 
 #define RUN_COLUMNS                                                                                \
 	"id, tree, wanted, epoch, finished, seen, changed, correct, excluded, failed, updated_at_ms"
@@ -26,7 +26,7 @@
 
 const char *const statement_texts[STATEMENT_COUNT] = {
 	[STATEMENT_VOLUME_INSERT] = "INSERT INTO volume (" VOLUME_COLUMNS
-				    ", created_at_ms) VALUES (" VOLUME_VALUES ", ?27)",
+				    ", created_at_ms) VALUES (" VOLUME_VALUES ", ?28)",
 	[STATEMENT_VOLUME_UPDATE] =
 		"UPDATE volume SET (" VOLUME_COLUMNS ") = (" VOLUME_VALUES ") WHERE id = ?1",
 	[STATEMENT_VOLUME_SET_STATE] =

@@ -30,7 +30,7 @@
 #include "fs/base/cleanup.h"
 
 #define STORE_BUSY_MS 2000
-#define STORE_SCHEMA_VERSION 5
+#define STORE_SCHEMA_VERSION 6
 #define STORE_FAILURES_MAX 100 /* failures kept a volume; the total is counted */
 #define STORE_EVENTS_MAX 10000 /* events kept; the oldest go first */
 #define STORE_RUNS_MAX 10000   /* runs kept that no volume takes part in; the oldest go first */
@@ -110,6 +110,7 @@ struct volume_record {
 	char *coherence;       /* "exclusive" | "shared" */
 	bool keep_private, read_only, handoff, persist;
 	bool handoff_in_namespaces; /* copies in other mount namespaces are replaced too */
+	bool idmap;		    /* the overlay's mounts may be idmapped */
 	char *mount_options; /* of its mount, as mount_flags_text() writes them, or NULL: as its source's */
 	char *transport;	/* of the overlay's requests: "dev" | "io_uring"; NULL: "dev" */
 	uint64_t converge_rate; /* files a second; 0: no limit */

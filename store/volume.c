@@ -41,6 +41,7 @@ static const struct field volume_fields[] = {
 	COLUMN(BOOL, handoff_in_namespaces),
 	COLUMN(TEXT, mount_options),
 	COLUMN(TEXT, transport),
+	COLUMN(BOOL, idmap),
 	COLUMN(I64, updated_at_ms),
 	COLUMN(I64, created_at_ms),
 };

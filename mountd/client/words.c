@@ -107,6 +107,16 @@ static int set_handoff(json_t *request, const char *key, const char *value, char
 	return EXIT_OK;
 }
 
+static int set_idmap(json_t *request, const char *key, const char *value, char *ret_error)
+{
+	bool yes;
+
+	if (parse_bool(value, &yes) < 0)
+		return fail(EXIT_USAGE, "idmap", value, "neither yes nor no", ret_error);
+	json_object_set_new(request, key, json_boolean(yes));
+	return EXIT_OK;
+}
+
 static int add_exclude(json_t *request, const char *key, const char *value, char *ret_error)
 {
 	json_t *list = json_object_get(request, key), *text = json_string(value);
@@ -158,6 +168,7 @@ static const struct {
 	{ "context", "mountOptions", set_context },
 	{ "coherence", "coherence", words_set_text },
 	{ "transport", "transport", words_set_text },
+	{ "idmap", "idmap", set_idmap },
 	{ "persist", "persist", set_flag },
 	{ "volume-id", "volumeId", words_set_text },
 	{ "plugin", "plugin", words_set_text },

@@ -53,7 +53,7 @@ static json_t *refused_modes(const struct front_rules *front)
 static json_t *front_json(const struct front_rules *front, const char *name)
 {
 	return json_pack(
-		"{s:s, s:o, s:o, s:o, s:o, s:b, s:s, s:s, s:o, s:I, s:I, s:s, s:s?, s:{s:o, s:o, s:b, s:b}}",
+		"{s:s, s:o, s:o, s:o, s:o, s:b, s:s, s:s, s:o, s:I, s:I, s:s, s:s?, s:b, s:{s:o, s:o, s:b, s:b}}",
 		"name", name, "plugins", words_json(front->plugins), "sources",
 		words_json(front->sources), "objects",
 		words_json(front->objects ? front->objects : front->sources), "ownership",
@@ -61,9 +61,9 @@ static json_t *front_json(const struct front_rules *front, const char *name)
 		"defaultOwnership", front->default_ownership, "exclude",
 		front->exclude ? words_json(front->exclude) : json_array(), "convergeRate",
 		(json_int_t)front->converge_rate, "settleMs", (json_int_t)front->settle_ms,
-		"conflict", front->conflict, "context", front->context, "refused", "plugins",
-		refused_plugins(front), "ownership", refused_modes(front), "format", !front->format,
-		"sources", front->sources && !front->sources[0]);
+		"conflict", front->conflict, "context", front->context, "idmap", front->idmap,
+		"refused", "plugins", refused_plugins(front), "ownership", refused_modes(front),
+		"format", !front->format, "sources", front->sources && !front->sources[0]);
 }
 
 static void add_problem(json_t *list, const char *section, const char *key, const char *what,
@@ -169,6 +169,8 @@ static void show_front(const json_t *front)
 	printf("    %-20s%s\n", "context",
 	       json_is_null(json_object_get(front, "context")) ? "of the source" :
 								 text_of(front, "context"));
+	printf("    %-20s%s\n", "idmap",
+	       json_is_true(json_object_get(front, "idmap")) ? "yes" : "no");
 	puts("  refused");
 	show_words("plugins", json_object_get(refused, "plugins"), "none");
 	show_words("ownership", json_object_get(refused, "ownership"), "none");

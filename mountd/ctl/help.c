@@ -31,7 +31,7 @@ static const struct command_help commands[] = {
 	  "[--exclude PATTERN]... [--keep-private] [--read-only] [--converge-rate N]\n"
 	  "[--handoff yes|no|namespaces] [--settle MS] [--conflict refuse|virtual]\n"
 	  "[--coherence exclusive|shared] [--transport dev|io_uring] [--context LABEL]\n"
-	  "[--persist] [--volume-id ID] [--dry-run] [--json]",
+	  "[--idmap yes|no] [--persist] [--volume-id ID] [--dry-run] [--json]",
 	  "sets a volume up and mounts it; it is usable with its fsGroup at once",
 	  "  --plugin NAME        emptyDir, hostPath, local, secret, configMap, downwardAPI, projected, gitRepo,\n"
 	  "                       persistentVolumeClaim, nfs, flexVolume, gcePersistentDisk ...\n"
@@ -53,6 +53,7 @@ static const struct command_help commands[] = {
 	  "  --transport T        dev, or io_uring: fewer switches, but a server that dies ends the mount\n"
 	  "  --context LABEL      of SELinux, for all files of the overlay (default: that of the source);\n"
 	  "                       none: that of any FUSE mount\n"
+	  "  --idmap yes|no       whether its mount may be idmapped, for pods in user namespaces (Linux 6.12)\n"
 	  "  --persist            mounted again after a restart of the machine\n"
 	  "  --volume-id ID       else made from the target\n"
 	  DRY_RUN JSON

@@ -39,6 +39,7 @@ enum {
 	OPT_CONTEXT,
 	OPT_COHERENCE,
 	OPT_TRANSPORT,
+	OPT_IDMAP,
 	OPT_PERSIST,
 	OPT_VOLUME_ID,
 };
@@ -64,6 +65,7 @@ static const struct option longs[] = {
 	{ "context", required_argument, NULL, OPT_CONTEXT },
 	{ "coherence", required_argument, NULL, OPT_COHERENCE },
 	{ "transport", required_argument, NULL, OPT_TRANSPORT },
+	{ "idmap", required_argument, NULL, OPT_IDMAP },
 	{ "persist", no_argument, NULL, OPT_PERSIST },
 	{ "volume-id", required_argument, NULL, OPT_VOLUME_ID },
 	{ 0 },

@@ -34,7 +34,7 @@ static const char mount_help[] =
 	"  -o staged=ID      a device that fsgroupctl has staged; SOURCE is none then\n"
 	"  -o ro             a read-only volume: nothing is ever written to it\n"
 	"  -o policy= ownership= exclude= keep_private converge_rate= handoff= settle= conflict= coherence= transport=\n"
-	"     persist volume_id= as the options of fsgroupctl mount; exclude may be repeated, and quoted: exclude=\"a,b\"\n"
+	"     idmap= persist volume_id= as the options of fsgroupctl mount; exclude may be repeated, and quoted: exclude=\"a,b\"\n"
 	"  -o context=LABEL  of SELinux, for all files of the overlay (default: that of the source); none: that of FUSE\n"
 	"  -o root=DIR       the root directory of the daemon (default $FSGROUPFS_ROOT, else /)\n"
 	"  -o nosuid nodev noexec noatime nodiratime relatime strictatime, and their opposites\n"

@@ -70,7 +70,7 @@ int main(int argc, char **argv)
 	running->converge_rate = 100;
 	running->mount_options = strdup("nosuid,noatime");
 	running->transport = strdup("io_uring");
-	running->persist = running->handoff = true;
+	running->persist = running->handoff = running->idmap = true;
 	require(store_volume_insert(s, running), "insert");
 	running->state = VOLUME_CONVERGING;
 	require(store_setup_done(s, running, "handle 1 aabb", &run), "done");

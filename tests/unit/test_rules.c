@@ -63,7 +63,7 @@ static void rules_parse_every_key_is_read(void **state)
 		"# comment\n\n[ctl]\n plugins = emptyDir local\nsources = /srv /mnt/d/\n"
 		"ownership = virtual none\nformat = no\npolicy = RootOnly\n"
 		"default-ownership = none\nexclude = *.key a/**\nconverge-rate = 500\n"
-		"settle = 2s\nconflict = virtual\ncontext = u:r:t:s0:c1,c2\n; more\n[log]\nlevel = debug\n"
+		"settle = 2s\nconflict = virtual\ncontext = u:r:t:s0:c1,c2\nidmap = yes\n; more\n[log]\nlevel = debug\n"
 		"[daemon]\nstatus-group = adm\n");
 	const struct front_rules *ctl = &rules->front[FRONT_CTL];
 
@@ -82,6 +82,8 @@ static void rules_parse_every_key_is_read(void **state)
 	assert_string_equal(ctl->conflict, "virtual");
 	assert_string_equal(ctl->context, "u:r:t:s0:c1,c2");
 	assert_null(rules->front[FRONT_MOUNT].context);
+	assert_true(ctl->idmap);
+	assert_false(rules->front[FRONT_MOUNT].idmap);
 	assert_int_equal(rules->log_level, LOG_DEBUG);
 	assert_string_equal(rules->status_group, "adm");
 	/* Another front end is as it was. */
@@ -140,6 +142,8 @@ static void rules_parse_mistakes_are_named_by_line(void **state)
 	assert_refused("[ctl\n", "line 1 column 1: ctl: unknown section");
 	assert_refused("plugins = local\n", "line 1 column 1: plugins: a key outside any section");
 	assert_refused("[ctl]\nplugins\n", "line 2 column 1: neither a section nor key = value");
+	assert_refused("[ctl]\nidmap = maybe\n",
+		       "line 2 column 9: idmap: a value that is not allowed");
 	assert_refused("[ctl]\ncontext = container_file_t\n",
 		       "line 2 column 11: context: a value that is not allowed");
 	assert_refused("[ctl]\nformat = maybe\n",

@@ -127,6 +127,7 @@ static void check_contents(struct store *s, int version)
 		assert_string_equal(running->transport, "io_uring");
 	else
 		assert_null(running->transport);
+	assert_int_equal(running->idmap, version >= 6);
 	assert_int_equal(store_marker_get(s, "running", &marker), 0);
 	assert_string_equal(marker, "handle 1 aabb");
 	assert_int_equal(store_run_find(s, "aabb:1.cc", "gid=4242", &run), 0);

@@ -304,7 +304,9 @@ int run_note_created(struct run *run, int fd, const struct stat *st, uint32_t *r
 	int r;
 
 	*ret_flags = 0;
-	if (run->options->ownership != OWNERSHIP_CONVERGE || run_is_over(run))
+	/* A run that is over may yet be resumed, which its birth then tells. */
+	if (run->options->ownership != OWNERSHIP_CONVERGE || atomic_load(&run->is_finished) ||
+	    (run_is_over(run) && has_epoch(run)))
 		return 0;
 	if (run->is_durable && !has_epoch(run)) {
 		r = make_durable(run, fd, st, &flags);
@@ -329,7 +331,8 @@ static int settle_changed(struct run *run, struct node_info *io_node, int fd, co
 	uint32_t flags = NODE_SETTLED;
 	int r;
 
-	if (o->ownership != OWNERSHIP_CONVERGE || run_is_over(run) ||
+	/* Over is not enough: what is not on record is walked again after the death of all. */
+	if (o->ownership != OWNERSHIP_CONVERGE || atomic_load(&run->is_finished) ||
 	    io_node->exclude & EXCLUDE_MATCHED || io_node->flags & NODE_SETTLED)
 		return 0;
 	if (o->policy == POLICY_ROOT_ONLY && io_node->id != NODE_ROOT)
@@ -393,6 +396,7 @@ void run_unmark_void(struct run *run, int fd)
 void run_finish(struct run *run)
 {
 	atomic_store(&run->shared->header->run_over, 1);
+	atomic_store(&run->is_finished, true);
 	run_creation_wait(run);
 	node_release_settled(run->nodes, unmark, run);
 }

@@ -36,10 +36,11 @@ struct run {
 	struct shared *shared;
 	const struct tree *tree;
 	struct node_table *nodes;
-	bool resumed;	       /* files may be settled that the node table does not remember */
-	bool is_durable;       /* has an id: marks, journal */
-	struct timespec epoch; /* of the file system's clock; all zero: unknown */
-	int journal_fd;	       /* borrowed; -1: none */
+	bool resumed;		  /* files may be settled that the node table does not remember */
+	bool is_durable;	  /* has an id: marks, journal */
+	_Atomic bool is_finished; /* over, and on record: it will not be resumed */
+	struct timespec epoch;	  /* of the file system's clock; all zero: unknown */
+	int journal_fd;		  /* borrowed; -1: none */
 	pthread_mutex_t journal_lock;
 	struct { /* see run_creation_begin */
 		pthread_mutex_t lock;
@@ -144,7 +145,7 @@ void run_note_mark(struct run *run, int fd, const struct stat *st);
 /* run_unmark_void: removes marks of earlier runs from a file (not this run's). */
 void run_unmark_void(struct run *run, int fd);
 
-/* run_finish: the run is over: marks are removed, the table remembers no longer. */
+/* run_finish: the run is over, and on record if it has an id: marks are removed, the table remembers no longer. */
 void run_finish(struct run *run);
 
 #endif

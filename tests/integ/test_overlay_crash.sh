@@ -167,6 +167,40 @@ crashes() {
 	return "$status"
 }
 
+# A run that is over is on record only when somebody says so: what users change until then is theirs in a walk that is
+# resumed, too.
+changes_before_the_record() {
+	local epoch server keeper_pid
+
+	"$helpers/tree" remove "$lower" 2>/dev/null || true
+	cp -a "$volume/template" "$lower"
+	start_run
+	keeper main wait state=converged
+	epoch=$(keeper main get epoch)
+	server=$(keeper main get server_pid)
+	keeper_pid=$(keeper main get keeper_pid)
+	setpriv --reuid 1000 --regid 1000 --groups "$gid" --inh-caps=-all chmod 0604 "$target/dir0/file1"
+	(umask 077 && setpriv --reuid 1000 --regid 1000 --groups "$gid" --inh-caps=-all touch "$target/made")
+	kill -9 "$keeper_pid" "$server"
+	umount -l "$target"
+	no_process_stays || return 1
+	start_run "epoch=$epoch"
+	keeper main wait state=converged
+	same "604 600" "$(stat -c %a "$lower/dir0/file1" "$lower/made" | xargs)" || return 1
+	chmod 0640 "$target/dir0/file0"
+	keeper main send finished >/dev/null
+	for _ in {1..100}; do
+		[ -n "$(marks)" ] || break
+		# The end of the marks has no event.
+		sleep 0.05
+	done
+	same '' "$(marks)" || return 1
+	chmod 0600 "$target/dir0/file0"
+	same '' "$(marks)" || return 1
+	umount "$target"
+	no_process_stays
+}
+
 # Every point there is, into $points.
 all_points() {
 	local how=$1 at status=0
@@ -194,6 +228,7 @@ for type in ext4 xfs; do
 	lower=$volume/lower
 	loop=${loops[-1]}
 	make_template
+	check "$type: changed after the walk, and all die before it is on record" changes_before_the_record
 	if [ "$type" = ext4 ]; then
 		check "$type: killed before any change" all_points kill
 		printf '# %d changes\n' "$points"

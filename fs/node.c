@@ -638,6 +638,33 @@ void node_release_settled(struct node_table *t, void (*unmark)(void *context, in
 	}
 }
 
+void node_each_open(struct node_table *t,
+		    void (*look)(void *context, int fd, const struct node_info *node),
+		    void *context)
+{
+	uint32_t count;
+
+	if (t->opens == 0)
+		return;
+	pthread_mutex_lock(&t->lock);
+	count = t->shared->header->slot_count;
+	pthread_mutex_unlock(&t->lock);
+	for (uint32_t slot = 1; slot < count; slot++) {
+		const struct node_slot *s = &t->shared->slots[slot];
+		AUTO_FD int fd = -1;
+		struct node_info info;
+		uint64_t id;
+		bool is_open;
+
+		pthread_mutex_lock(&t->lock);
+		id = node_id_of(t, slot);
+		is_open = s->flags & NODE_USED && s->nopen > 0;
+		pthread_mutex_unlock(&t->lock);
+		if (is_open && node_open(t, id, &fd, &info) == 0)
+			look(context, fd, &info);
+	}
+}
+
 int node_open_state_get(struct node_table *t, uint64_t id, struct node_open_state *ret_state)
 {
 	uint32_t slot;

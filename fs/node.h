@@ -146,6 +146,14 @@ void node_release_settled(struct node_table *t, void (*unmark)(void *context, in
 			  void *context);
 
 /*
+ * node_each_open: @look is called for every inode that is open when it comes to it, with an O_PATH descriptor (borrowed)
+ * and without any lock. Takes as long as there are slots, unless nothing is open.
+ */
+void node_each_open(struct node_table *t,
+		    void (*look)(void *context, int fd, const struct node_info *node),
+		    void *context);
+
+/*
  * Opens of one inode, under its inode lock. node_open_count_add returns the count before; node_opens
  * is the sum over all nodes, without lock.
  */

@@ -247,6 +247,16 @@ static void plan_retry(struct server *s)
 	atomic_store(&h->retry_due_ns, s->retry.due_ns);
 }
 
+/* What others have removed or moved away directly, before the walk came to it, and somebody has open. */
+static void converge_open(void *context, int fd, const struct node_info *node)
+{
+	struct server *s = context;
+	struct stat st;
+
+	if (fstat(fd, &st) == 0)
+		converge_moved(s->ov.converger, fd, &st, node->exclude);
+}
+
 /* The walk reached the root: what is left decides what the volume is. */
 static void conclude(struct server *s)
 {
@@ -260,6 +270,8 @@ static void conclude(struct server *s)
 		return;
 	}
 	forget_retry(s);
+	if (s->ov.converger && !run_is_over(&s->ov.run))
+		node_each_open(s->ov.nodes, converge_open, s);
 	/* Nothing is pending any more; the marks stay until the finished run is on record. */
 	atomic_store(&h->run_over, 1);
 	if (o->run_id[0] == '\0' || atomic_load(&h->run_recorded)) {

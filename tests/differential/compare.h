@@ -51,8 +51,6 @@
  *   inotify: the lower tree's events are not the overlay's
  *   directories that are removed there, and files that somebody has open with O_PATH: stale (ESTALE) on the overlay,
  *   which holds nothing for them
- *   files that are removed there while somebody has them open, and are pending: the walk finds no name of theirs, and
- *   when the run is over they are shown as they are
  *   ownership and modes of what was there: whether they are the run's or a user's the overlay alone knows
  *
  * Left out in a user namespace, where file data goes through the overlay's page cache:

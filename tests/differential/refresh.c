@@ -144,7 +144,7 @@ static struct change make_up(const struct refresh *r, const struct tree_paths *p
 	return c;
 }
 
-/* Whether @path is such a file, or a directory. */
+/* Whether @path is such a file, or a directory: compare.h. */
 static bool is_pinned(const struct refresh *r, const char *path)
 {
 	struct stat st;

@@ -37,7 +37,7 @@ struct scene {
 	/* Of A: files that were ever opened for writing, and what slots are open on. */
 	unsigned written_count;
 	uint64_t written[WRITTEN_MAX], slot_inodes[WORKERS][SLOTS];
-	uint64_t pins[WORKERS][SLOTS]; /* those of slot_inodes that no refresh may remove, else 0 */
+	uint64_t pins[WORKERS][SLOTS]; /* those of slot_inodes that are open with O_PATH, else 0 */
 };
 
 static void name_objects(const struct step *s, struct objects *o)
@@ -138,8 +138,7 @@ static void note_opened(struct scene *sc, const struct step *s, const struct res
 		return;
 	sc->slot_inodes[s->worker][s->slot % SLOTS] = a->after.ino;
 	if (strchr(op_get(s->op)->arguments, 'F'))
-		sc->pins[s->worker][s->slot % SLOTS] =
-			s->flags & O_PATH || sc->generator.converges ? a->after.ino : 0;
+		sc->pins[s->worker][s->slot % SLOTS] = s->flags & O_PATH ? a->after.ino : 0;
 	if (strchr(op_get(s->op)->arguments, 'F') && (s->flags & O_ACCMODE) != O_RDONLY &&
 	    sc->written_count < WRITTEN_MAX)
 		sc->written[sc->written_count++] = a->after.ino;

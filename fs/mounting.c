@@ -146,6 +146,25 @@ int mounting_clone(int fd, uint64_t attributes, int *ret_tree_fd)
 	return r;
 }
 
+int mounting_clone_quiet(int fd, int *ret_fd)
+{
+	AUTO_FD int clone = -1;
+	uint64_t attributes;
+	int quiet, r = mounting_attributes(fd, &attributes);
+
+	if (r < 0 || (attributes & MOUNT_ATTR__ATIME) == MOUNT_ATTR_NOATIME)
+		return r;
+	attributes = (attributes & ~(uint64_t)MOUNT_ATTR__ATIME) | MOUNT_ATTR_NOATIME;
+	r = mounting_clone(fd, attributes, &clone);
+	if (r < 0)
+		return r;
+	quiet = openat(clone, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (quiet < 0)
+		return -errno;
+	*ret_fd = quiet;
+	return 0;
+}
+
 static int describe(int fd, struct overlay_mount *ret_mount)
 {
 	struct statx stx;

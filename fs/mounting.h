@@ -40,6 +40,12 @@ uint64_t mounting_count_files(int fd);
  */
 int mounting_clone(int fd, uint64_t attributes, int *ret_tree_fd);
 
+/*
+ * mounting_clone_quiet: the directory @fd, O_RDONLY, on a copy of its mount that keeps no access times; where the mount
+ * itself keeps none *ret_fd stays as it is.
+ */
+int mounting_clone_quiet(int fd, int *ret_fd);
+
 /* statx(2): the mount's unique id, never used again (Linux 6.8; newer than some headers). */
 #define MOUNTING_UNIQUE_ID 0x00004000U
 

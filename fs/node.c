@@ -445,7 +445,8 @@ int node_open(struct node_table *t, uint64_t id, int *ret_fd, struct node_info *
 	}
 	node_table_unlock(t);
 	if (r == 0 && fd < 0)
-		r = tree_open_handle(t->tree, &key, &fd);
+		r = (ret_info->flags & NODE_DIRECTORY ? tree_open_dir_handle :
+							tree_open_handle)(t->tree, &key, &fd);
 	if (r < 0)
 		return r;
 	if (is_wanted)

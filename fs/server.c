@@ -18,6 +18,7 @@
 #include "fs/base/version.h"
 #include "fs/channel.h"
 #include "fs/explain.h"
+#include "fs/mounting.h"
 #include "fs/overlay.h"
 #include "fs/pace.h"
 #include "fs/retry.h"
@@ -476,6 +477,18 @@ static int attach(struct server *s, const char **ret_step)
 	return r;
 }
 
+/* Accesses of the kernel's own are to change no times (tree.h). On tmpfs it forgets no name. */
+static void open_quiet(struct tree *tree)
+{
+	int r = tree->has_handles && !tree->is_tmpfs ?
+			mounting_clone_quiet(tree->mount_fd, &tree->quiet_fd) :
+			0;
+
+	if (r < 0)
+		log_line(LOG_DEBUG, "serve", "a mount without access times: %s (ignoring)",
+			 strerror(-r));
+}
+
 static int prepare(struct server *s, const struct overlay_options *options,
 		   const struct server_fds *fds, const char **ret_step)
 {
@@ -515,6 +528,7 @@ static int prepare(struct server *s, const struct overlay_options *options,
 	r = tree_init(root_fd, &ov->tree);
 	if (r < 0)
 		return r;
+	open_quiet(&ov->tree);
 	if (!s->is_successor)
 		r = attach(s, ret_step);
 	if (r < 0)

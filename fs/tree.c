@@ -65,7 +65,7 @@ static bool has_fine_times(int dir_fd, __fsword_t type)
 
 int tree_init(int root_fd, struct tree *ret_tree)
 {
-	struct tree t = { .root_fd = root_fd, .mount_fd = -1 };
+	struct tree t = { .root_fd = root_fd, .mount_fd = -1, .quiet_fd = -1 };
 	struct timespec btime;
 	struct statfs fs;
 	char path[TREE_FD_PATH_MAX];
@@ -94,6 +94,7 @@ void tree_fini(struct tree *t)
 {
 	cleanup_fd(&t->root_fd);
 	cleanup_fd(&t->mount_fd);
+	cleanup_fd(&t->quiet_fd);
 }
 
 bool tree_name_is_valid(const char *name)
@@ -197,7 +198,7 @@ int tree_key_get(const struct tree *t, int fd, const struct stat *st, struct tre
 	return 0;
 }
 
-static int open_handle(const struct tree *t, const struct tree_key *key, int flags, int *ret_fd)
+static int open_handle(int mount_fd, const struct tree_key *key, int flags, int *ret_fd)
 {
 	struct handle_buffer handle = { .head = { .handle_bytes = key->len,
 						  .handle_type = key->type } };
@@ -206,7 +207,7 @@ static int open_handle(const struct tree *t, const struct tree_key *key, int fla
 	if (!key->is_handle || key->len > NODE_HANDLE_MAX)
 		return -ESTALE;
 	memcpy(handle.head.f_handle, key->bytes, key->len);
-	fd = open_by_handle_at(t->mount_fd, &handle.head, flags | O_NOFOLLOW | O_CLOEXEC);
+	fd = open_by_handle_at(mount_fd, &handle.head, flags | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	*ret_fd = fd;
@@ -215,12 +216,22 @@ static int open_handle(const struct tree *t, const struct tree_key *key, int fla
 
 int tree_open_handle(const struct tree *t, const struct tree_key *key, int *ret_fd)
 {
-	return open_handle(t, key, O_PATH, ret_fd);
+	return open_handle(t->mount_fd, key, O_PATH, ret_fd);
+}
+
+int tree_open_dir_handle(const struct tree *t, const struct tree_key *key, int *ret_fd)
+{
+	AUTO_FD int quiet = -1;
+
+	/* As long as this holds it the name is known. */
+	if (t->quiet_fd >= 0)
+		(void)open_handle(t->quiet_fd, key, O_PATH, &quiet);
+	return tree_open_handle(t, key, ret_fd);
 }
 
 int tree_open_file_handle(const struct tree *t, const struct tree_key *key, int flags, int *ret_fd)
 {
-	return open_handle(t, key, flags & ~(O_CREAT | O_EXCL), ret_fd);
+	return open_handle(t->mount_fd, key, flags & ~(O_CREAT | O_EXCL), ret_fd);
 }
 
 int tree_reopen(int fd, mode_t type, int flags, int *ret_fd)

@@ -28,8 +28,9 @@
 enum { TREE_FD_PATH_MAX = 32, TREE_NAME_MAX = 255 };
 
 struct tree {
-	int root_fd;	  /* O_PATH */
-	int mount_fd;	  /* O_RDONLY: open_by_handle_at() refuses O_PATH ones */
+	int root_fd;  /* O_PATH */
+	int mount_fd; /* O_RDONLY: open_by_handle_at() refuses O_PATH ones */
+	int quiet_fd; /* O_RDONLY, of another mount of it, without access times; -1: there is none */
 	bool has_handles; /* file handles can be made and opened here */
 	bool has_btime;
 	bool lists_trusted; /* trusted xattrs are listed for everybody */
@@ -87,6 +88,12 @@ int tree_key_get(const struct tree *t, int fd, const struct stat *st, struct tre
 
 /* tree_open_handle: an O_PATH descriptor; -ESTALE when the file is gone. Only for is_handle keys. */
 int tree_open_handle(const struct tree *t, const struct tree_key *key, int *ret_fd);
+
+/*
+ * tree_open_dir_handle: the same for a directory. The kernel finds the name of one that it has forgotten by reading its
+ * parents (exportfs: reconnect_path): that changes none of their access times where there is a quiet_fd.
+ */
+int tree_open_dir_handle(const struct tree *t, const struct tree_key *key, int *ret_fd);
 
 /* tree_open_file_handle: of a regular file, as tree_reopen() would open it. */
 int tree_open_file_handle(const struct tree *t, const struct tree_key *key, int flags, int *ret_fd);

@@ -171,7 +171,7 @@ static int dir_open(struct walk *w, struct walk_dir *dir)
 
 	if (dir->fd >= 0)
 		return 0;
-	r = tree_open_handle(w->tree, &dir->key, &fd);
+	r = tree_open_dir_handle(w->tree, &dir->key, &fd);
 	return r < 0 ? r : open_listing(fd, &dir->fd);
 }
 
@@ -252,7 +252,7 @@ static void dir_leave(struct walk *w, struct walk_dir *dir)
 		if (dir->fd >= 0)
 			fd = take_fd(&dir->fd);
 		else
-			r = tree_open_handle(w->tree, &dir->key, &fd);
+			r = tree_open_dir_handle(w->tree, &dir->key, &fd);
 		if (r == 0)
 			r = tree_stat(fd, &st);
 		if (r == 0)

@@ -316,6 +316,16 @@ for _ in range(3):
     if os.stat(sys.argv[2]).st_atime_ns == before:
         sys.exit(1)
 ' "$target/list" "$lower/list"
+mkdir -p "$lower/list/a/b"
+: >"$lower/list/a/b/file"
+touch -a -d 2001-01-01 "$lower/list/a/b" "$lower/list/a" "$lower/list"
+exec {held}<"$target/list/a/b"
+# What the kernel has forgotten of the lower tree's names it finds by reading directories.
+mount -o remount "$volume"
+stat "/proc/self/fd/$held/file" >/dev/null
+check_same 'but not when the kernel looks for a name that it has forgotten' '978307200 978307200' \
+	"$(stat -c %X "$lower/list" "$lower/list/a" | xargs)"
+exec {held}<&-
 finish strictatime
 rm -rf "$lower"
 mkdir "$lower"

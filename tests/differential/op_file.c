@@ -338,8 +338,8 @@ static bool has_privileges(int fd, off_t *ret_size)
 	if (fstat(fd, &st) < 0)
 		return false;
 	*ret_size = st.st_size;
-	return st.st_mode & (S_ISUID | S_ISGID) ||
-	       fgetxattr(fd, "security.capability", NULL, 0) > 0;
+	return S_ISREG(st.st_mode) && (st.st_mode & (S_ISUID | S_ISGID) ||
+				       fgetxattr(fd, "security.capability", NULL, 0) > 0);
 }
 
 /* Whether a hole is to be where none can be made: behind the end, or in a hole (btrfs). */

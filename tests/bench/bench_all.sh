@@ -26,15 +26,19 @@ run() {
 }
 
 mkdir -p "$OUTPUT_DIR"
-# What is left of another run is not taken for a part of this one.
-rm -f "$OUTPUT_DIR"/*.json "$OUTPUT_DIR"/*.svg
 if [ -n "${QUICK:-}" ]; then
 	BENCHES=${BENCHES:-compare converge}
-	walk=("FILES=${FILES:-20000}" "ROUNDS=${ROUNDS:-3}" "TYPES=${TYPES:-ext4}" 'PARTS=warm cold foreground')
+	walk=("FILES=${FILES:-10000}" "QUIET_CALLS=${QUIET_CALLS:-1000}" "ROUNDS=${ROUNDS:-3}" "TYPES=${TYPES:-ext4}"
+		'PARTS=warm cold foreground')
 else
 	BENCHES=${BENCHES:-compare converge handoff restart upgrade memory call}
 	walk=(-u PARTS)
 fi
+# What an earlier run has left is not taken for what this one measured.
+for bench in $BENCHES; do
+	rm -f "$OUTPUT_DIR/$bench.json"
+done
+rm -f "$OUTPUT_DIR"/*.svg
 for bench in $BENCHES; do
 	case $bench in
 	compare) run compare ;;

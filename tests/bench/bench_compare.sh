@@ -36,8 +36,8 @@ if [ -n "${QUICK:-}" ]; then
 	ROUNDS=${ROUNDS:-3} TYPES=${TYPES:-ext4}
 	CONTENDERS=${CONTENDERS:-native pending pending-shared handed-off user-namespace bindfs passthrough_hp
 		passthrough_hp-killpriv ceiling ceiling-awake}
-	CALL_FILES=${CALL_FILES:-300} LARGE_FILES=${LARGE_FILES:-5000} MEMORY_FILES=${MEMORY_FILES:-10000}
-	PROGRAM_FILES=${PROGRAM_FILES:-600} READY_FILES=${READY_FILES:-1000 10000}
+	CALL_FILES=${CALL_FILES:-200} LARGE_FILES=${LARGE_FILES:-5000} MEMORY_FILES=${MEMORY_FILES:-10000}
+	PROGRAM_FILES=${PROGRAM_FILES:-500} READY_FILES=${READY_FILES:-1000 10000}
 	DATA_SIZE=${DATA_SIZE:-32M} IMAGE_SIZE=${IMAGE_SIZE:-2G} IMAGE_INODES=200000
 	DATA_JOBS=${DATA_JOBS:-cached:4k:randread,randwrite cached:128k:randread,randwrite direct:128k:randread,randwrite
 		mapped:4k:randread,randwrite}
@@ -49,7 +49,7 @@ else
 	DATA_SIZE=${DATA_SIZE:-128M} IMAGE_SIZE=${IMAGE_SIZE:-12G} IMAGE_INODES=2500000
 	four=read,write,randread,randwrite
 	DATA_JOBS=${DATA_JOBS:-cached:4k:$four cached:128k:$four cached:1m:read,write direct:4k:$four direct:128k:$four
-		direct:1m:read,write mapped:4k:$four}
+		mapped:4k:$four}
 fi
 readonly CONVERGING_RATE=500
 OUTPUT=${OUTPUT:-$repository/build/bench/compare.json}

@@ -80,11 +80,17 @@ can_run() {
 	return 1
 }
 
-# Who is asked for what: the ceiling has no files but those it was just asked for, and the other passthrough_hp is another
-# in writing only.
+# The ceiling has no files but those that it was just asked for.
+has_files() {
+	case $contender in
+	ceiling*) return 1 ;;
+	esac
+}
+
+# Who is asked for what: the second passthrough_hp is another one in writing only.
 takes_part() {
 	case $1/$2 in
-	call_all/ceiling* | move_data/passthrough_hp-killpriv) ;;
+	call_and_list/ceiling* | move_data/passthrough_hp-killpriv) ;;
 	move_data/passthrough_hp) [ -z "${QUICK:-}" ] ;;
 	*/ceiling* | */passthrough_hp-killpriv) return 1 ;;
 	esac

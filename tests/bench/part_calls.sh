@@ -48,6 +48,11 @@ list_large() {
 	sample_rates 'warm ' <"$scratch/lines"
 }
 
+call_and_list() {
+	call_all
+	! has_files || list_large
+}
+
 # Whoever changes a pending file settles it: with an id of the run each gets its mark, which the walk takes away.
 chmod_large() {
 	if [ "$contender" = pending ]; then
@@ -83,8 +88,7 @@ chmod_all_in_turn() {
 
 part_calls() {
 	make_calls_tree
-	each_in_turn call_all
-	each_in_turn list_large
+	each_in_turn call_and_list
 	chmod_all_in_turn
 	rm -rf "$lower/large" "$lower/calls"
 }

@@ -3,6 +3,7 @@
 #
 # The benchmarks run, and what they leave is whole: every contender, one round of everything, as small as can be. What
 # they measure is not looked at. Needs root, /dev/fuse and loop devices.
+# timeout: 600 (each contender is mounted four times: half a minute, and several on a machine that does much else)
 # shellcheck source=tests/integ/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_root

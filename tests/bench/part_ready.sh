@@ -5,27 +5,30 @@
 # by way of the daemon, and what is done eagerly: chown -R and chmod -R, or one pass as kubelet makes it. The trees of all
 # sizes are there together, and have their turn in each round.
 
+# The first stat, without a process of its own.
+looks() { [ -f "$1/dir-0/file-0" ]; }
+
 ready_overlay() {
-	overlay_of handoff=no coherence=exclusive paused
-	stat "$target/dir-0/file-0" >/dev/null
+	"$fsgroupfs" -o "gid=$gid" -o handoff=no -o coherence=exclusive -o paused "$lower" "$target"
+	looks "$target"
 }
 
 ready_daemon() {
 	"$BIN/fsgroupctl" mount --plugin local --source "$lower" --target "$target" --fsgroup "$gid" --settle 0 \
 		--volume-id bench --converge-rate 1 >/dev/null
-	stat "$target/dir-0/file-0" >/dev/null
+	looks "$target"
 }
 
 ready_commands() {
 	chown -R ":$((gid + 1))" "$lower"
 	chmod -R ug+rwX "$lower"
 	chmod g+s "$lower"
-	stat "$lower/dir-0/file-0" >/dev/null
+	looks "$lower"
 }
 
 ready_one_pass() {
 	"$TESTBIN/bench/load" eager "$lower" "$gid"
-	stat "$lower/dir-0/file-0" >/dev/null
+	looks "$lower"
 }
 
 # The commands come to what one pass has left: to other groups, but to the same bits, which is in their favour.

@@ -542,6 +542,41 @@ static void node_open_state_set_counts_opens_and_holds_the_node(void **state)
 	assert_int_equal(node_open_state_set(f->table, info.id, &open_state), -ESTALE);
 }
 
+struct seen {
+	unsigned count;
+	uint64_t id;
+	ino_t ino;
+};
+
+static void see(void *context, int fd, const struct node_info *node)
+{
+	struct seen *seen = context;
+	struct stat st;
+
+	assert_int_equal(tree_stat(fd, &st), 0);
+	*seen = (struct seen){ seen->count + 1, node->id, st.st_ino };
+}
+
+static void node_each_open_finds_what_is_open_and_nothing_else(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info open = lookup(f, "b");
+	struct node_open_state open_state = { .nopen = 2 };
+	struct seen seen = { 0 };
+	struct stat st;
+
+	close(make_file(f, "b", &st));
+	lookup(f, "a");
+	lookup(f, "c");
+	node_each_open(f->table, see, &seen);
+	assert_int_equal(seen.count, 0);
+	assert_int_equal(node_open_state_set(f->table, open.id, &open_state), 0);
+	node_each_open(f->table, see, &seen);
+	assert_int_equal(seen.count, 1);
+	assert_int_equal(seen.id, open.id);
+	assert_int_equal(seen.ino, st.st_ino);
+}
+
 static void node_open_state_set_other_flags_are_not_its(void **state)
 {
 	struct fixture *f = *state;
@@ -839,6 +874,7 @@ int main(void)
 		BOTH(node_unlinked_another_file_is_another_node),
 		BOTH(node_relinked_is_remembered_again),
 		BOTH(node_open_state_set_counts_opens_and_holds_the_node),
+		BOTH(node_each_open_finds_what_is_open_and_nothing_else),
 		BOTH(node_open_state_set_other_flags_are_not_its),
 		HANDLES(node_open_directory_in_use_is_kept),
 		HANDLES(node_open_directory_unless_asked_is_not_kept),

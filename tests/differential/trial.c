@@ -163,21 +163,28 @@ static bool was_written(const struct scene *sc, uint64_t ino)
 	return false;
 }
 
-static bool is_ambiguous_chown(const struct scene *sc, const struct step *s)
+/*
+ * Calls that no FUSE server can tell from another (compare.h): these chown(2), and a truncate(2) of an immutable or
+ * append-only file with capabilities, which the kernel has us remove before it asks.
+ */
+static bool is_ambiguous(const struct scene *sc, const struct step *s)
 {
+	bool is_chown = op_is(s->op, "chown");
 	AUTO_FD int fd = -1;
 	struct stat st;
 
 	if (op_is(s->op, "fchown"))
 		return s->a == -1 && s->b == -1 &&
 		       was_written(sc, sc->slot_inodes[s->worker][s->slot % SLOTS]);
-	if (!op_is(s->op, "chown"))
+	if (!is_chown && !op_is(s->op, "truncate"))
 		return false;
 	if (s->relative)
-		return true; /* only the worker knows which file it is */
-	fd = pin_object(sc, s->path, s->flags & AT_SYMLINK_NOFOLLOW ? O_NOFOLLOW : 0);
+		return is_chown; /* only the worker knows which file it is */
+	fd = pin_object(sc, s->path, is_chown && s->flags & AT_SYMLINK_NOFOLLOW ? O_NOFOLLOW : 0);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return false;
+	if (!is_chown)
+		return has_flags(fd) && has_both_privileges(fd, &st);
 	return has_both_privileges(fd, &st) ||
 	       (s->a == -1 && s->b == -1 && was_written(sc, st.st_ino));
 }
@@ -223,7 +230,7 @@ static int run_step(struct scene *sc, const struct step *s)
 
 	if (!op_get(s->op)->run)
 		return op_is(s->op, "refresh") ? run_refresh(sc, s) : run_converge(sc, s);
-	if (is_ambiguous_chown(sc, s))
+	if (is_ambiguous(sc, s))
 		return 0;
 	name_objects(s, &objects);
 	observe_objects(sc, &objects, false);

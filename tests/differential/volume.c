@@ -26,10 +26,10 @@
 
 enum { PATH_BYTES = 256, CONVERGE_MS = 60000, FAILED_MS = 3000, RETRY_MS = 500, ANSWER_MS = 20000 };
 
-/* Each in a directory of its own: a path may lead to "..". */
-static const char EAGER[] = "eager/v", LOWER[] = "lower/v", TARGET[] = "overlay/v";
+/* Each two directories deep in a file system of its own: a symbolic link may lead to "../..". */
+static const char EAGER[] = "eager/d/v", LOWER[] = "lower/d/v", TARGET[] = "overlay/d/v";
 /* The same, idmapped. */
-static const char EAGER_MAPPED[] = "eager/m", TARGET_MAPPED[] = "overlay/m";
+static const char EAGER_MAPPED[] = "eager/d/m", TARGET_MAPPED[] = "overlay/d/m";
 /* All ids that the trees and the workers have, elsewhere. */
 static const char MAP[] = "0:100000:65536";
 
@@ -183,9 +183,13 @@ static int make_parents(const struct volume_config *c, bool is_for_inside)
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		char path[PATH_BYTES];
 
-		path_in(c, names[i], path);
+		snprintf(path, sizeof(path) - 2, "%s/%s", c->scratch, names[i]);
 		if ((mkdir(path, 0755) < 0 && errno != EEXIST) ||
 		    mount("tmpfs", path, "tmpfs", 0, volume_tmpfs_data(is_for_inside)) < 0)
+			return -errno;
+		strcat(path, "/d");
+		if (mkdir(path, 0755) < 0 ||
+		    (is_for_inside && chown(path, OUTSIDE_FIRST_ID, OUTSIDE_FIRST_ID) < 0))
 			return -errno;
 	}
 	return 0;

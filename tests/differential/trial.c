@@ -164,26 +164,31 @@ static bool was_written(const struct scene *sc, uint64_t ino)
 }
 
 /*
- * Calls that no FUSE server can tell from another (compare.h): these chown(2), and a truncate(2) of an immutable or
- * append-only file with capabilities, which the kernel has us remove before it asks.
+ * Calls that no FUSE server can tell from another (compare.h): these chown(2), and what is refused of an immutable or
+ * append-only file: a truncate(2) when it has capabilities, which the kernel has us remove before it asks, and to
+ * remove a default ACL when it is no directory, which the kernel does not pass on, so that inotify tells of it.
  */
 static bool is_ambiguous(const struct scene *sc, const struct step *s)
 {
-	bool is_chown = op_is(s->op, "chown");
+	bool is_chown = op_is(s->op, "chown"), is_truncate = op_is(s->op, "truncate");
+	bool is_default_acl =
+		op_is(s->op, "removexattr") && strcmp(s->name, "system.posix_acl_default") == 0;
 	AUTO_FD int fd = -1;
 	struct stat st;
 
 	if (op_is(s->op, "fchown"))
 		return s->a == -1 && s->b == -1 &&
 		       was_written(sc, sc->slot_inodes[s->worker][s->slot % SLOTS]);
-	if (!is_chown && !op_is(s->op, "truncate"))
+	if (!is_chown && !is_truncate && !is_default_acl)
 		return false;
 	if (s->relative)
 		return is_chown; /* only the worker knows which file it is */
 	fd = pin_object(sc, s->path, is_chown && s->flags & AT_SYMLINK_NOFOLLOW ? O_NOFOLLOW : 0);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return false;
-	if (!is_chown)
+	if (is_default_acl)
+		return has_flags(fd) && !S_ISDIR(st.st_mode);
+	if (is_truncate)
 		return has_flags(fd) && has_both_privileges(fd, &st);
 	return has_both_privileges(fd, &st) ||
 	       (s->a == -1 && s->b == -1 && was_written(sc, st.st_ino));

@@ -414,7 +414,7 @@ check_same 'its descriptors' "2 /dev/fuse
 1 /proc
 1 anon_inode:[eventfd]
 1 memfd
-1 socket" "$(descriptors "$server" | grep -v volume)"
+9 socket" "$(descriptors "$server" | grep -v volume)"
 check_same 'of the volume nothing but its root' "volume:$root_ino" \
 	"$(descriptors "$server" | sed -n 's/^[0-9]* volume/volume/p')"
 check_same 'its working directory' "/proc/$server/fd" "$(readlink "/proc/$server/cwd")"

@@ -74,13 +74,15 @@ static int kept_directory(struct node_table *t, uint64_t id, bool *ret_is_wanted
 	return -1;
 }
 
-/* Opened meanwhile, without the lock. */
+/* Opened meanwhile, without the lock: the walk's may be forgotten by now. */
 static void keep_directory(struct node_table *t, uint64_t id, int fd)
 {
 	struct node_directory *d = directory_of(t, (uint32_t)id);
+	uint32_t slot;
 
 	pthread_mutex_lock(&t->lock);
-	if (d->id == id && d->fd < 0)
+	if (d->id == id && d->fd < 0 && node_slot_check(t, id, &slot) == 0 &&
+	    (id == NODE_ROOT || t->shared->slots[slot].nlookup > 0))
 		d->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	node_table_unlock(t);
 }
@@ -202,11 +204,12 @@ void node_slot_release(struct node_table *t, uint32_t slot)
 
 	if (s->nlookup > 0)
 		return;
+	/* Also of one that is remembered as made in this run: nobody works in it any more. */
+	forget_directory(t, slot);
 	if (s->flags & NODE_KEYED || s->nopen == 0)
 		node_slot_unpin(t, slot);
 	if (s->nopen > 0 || (s->flags & NODE_REMEMBERED && !(s->flags & NODE_UNLINKED)))
 		return;
-	forget_directory(t, slot);
 	node_index_remove(t, slot);
 	atomic_fetch_sub(node_ino_count(t, s->ino), 1);
 	/* First the generation: a slot that is free never has an id that was given away. */

@@ -77,12 +77,12 @@ forget() {
 	printf '2\n' >/proc/sys/vm/drop_caches
 }
 
-# A directory whose listing the kernel has cached it forgets when it has dropped that, and says so some time later.
+# The kernel says what it has forgotten some time later.
 forgets_until() {
 	local tries
 
 	for ((tries = 0; tries < 100; tries++)); do
-		printf '3\n' >/proc/sys/vm/drop_caches
+		forget
 		[ "$(descriptors "$1")" != "$2" ] || return 0
 		sleep 0.1
 	done

@@ -142,6 +142,8 @@ static int count_open(struct overlay *ov, const struct node_info *node, int file
 	} else if (r == 0) {
 		r = open_for_cache(lower);
 		io_fi->fh = handle_of(ov, lower);
+		/* What is cached stays right where nothing is written but through the cache. */
+		io_fi->keep_cache = ov->is_exclusive && !atomic_load(&ov->has_passthrough);
 		io_fi->noflush = 1;
 	}
 	if (r == 0) {

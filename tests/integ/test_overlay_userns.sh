@@ -88,7 +88,16 @@ inside() {
 	umount "$target"
 	umount "$scratch/eager"
 	mkdir "$scratch/again"
-	check 'mounts again' overlay main "$scratch/again" "$target" gid=4242 paused
+	check 'mounts again' overlay main "$scratch/again" "$target" gid=4242 paused coherence=exclusive
+	reads() { keeper main get requests | tr ' ' '\n' | sed -n 's/^READ://p'; }
+	head -c 300000 /dev/urandom >"$target/data"
+	cat "$target/data" >/dev/null
+	before=$(reads)
+	check_same 'what was read once is in the cache for the next who opens it' "$(sum <"$scratch/again/data") $before" \
+		"$(sum <"$target/data") $(reads)"
+	printf changed | dd of="$target/data" conv=notrunc status=none
+	truncate -s 200000 "$target/data"
+	check_same 'as it was changed' "$(sum <"$scratch/again/data")" "$(sum <"$target/data")"
 	kill -9 "$(keeper main get server_pid)"
 	check_fails 'a server that dies takes the mount with it' timeout 5 ls "$target"
 	check 'and the keeper' no_process_stays

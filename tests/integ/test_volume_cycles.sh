@@ -114,7 +114,11 @@ printf '# in %d s\n' $((EPOCHSECONDS - start))
 paste -d ' ' "$scratch/before" "$scratch/after" | awk '{ print "# " $1 ": " $2 " -> " $5 }'
 check_same 'nothing has grown' '' "$(what_grew "$scratch/before" "$scratch/after")"
 check 'the store is whole' ctl store check
-check "$FAILOVERS failovers" failovers "$FAILOVERS"
+# Like with like: a successor, which has taken over what its predecessor knew, and knows all files.
+find "$scratch/stays" -exec stat {} + >"$scratch/stat"
+check 'a failover' failovers 1
+facts >"$scratch/after"
+check "$FAILOVERS more" failovers "$FAILOVERS"
 facts >"$scratch/failed-over"
 paste -d ' ' "$scratch/after" "$scratch/failed-over" | awk '{ print "# " $1 ": " $2 " -> " $5 }'
 check_same 'nor has anything by these' '' "$(what_grew "$scratch/after" "$scratch/failed-over")"

@@ -34,6 +34,8 @@ check_same 'the reason counts them' '2 immutable files' "$(field_of stuck .reaso
 check_same 'both are listed' 'd0/fixed 1,fixed 1' \
 	"$(field_of stuck '[.failures[] | "\(.path) \(.errno)"] | sort | join(",")')"
 check_same 'the total' 2 "$(field_of stuck .failuresTotal)"
+# The event comes a moment after the state.
+grep -qm1 '"failures"' < <(timeout 30 "$BIN/fsgroupctl" events --follow --json) || true
 check 'an event has the first' grep -q '^2 could not be changed; the first: .*fixed: Operation not permitted$' \
 	<(last_event failures)
 chattr -i "$data/fixed"

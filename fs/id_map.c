@@ -1,28 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/id_map.h"
 
-#include <ctype.h>
 #include <errno.h>
 
-/* One decimal number after blanks. */
-static int take_number(const char **io_text, uint32_t *ret_number)
-{
-	const char *p = *io_text;
-	uint64_t value = 0;
-
-	while (*p == ' ' || *p == '\t')
-		p++;
-	if (!isdigit((unsigned char)*p))
-		return -EINVAL;
-	for (; isdigit((unsigned char)*p); p++) {
-		value = value * 10 + (uint64_t)(*p - '0');
-		if (value > UINT32_MAX)
-			return -EINVAL;
-	}
-	*io_text = p;
-	*ret_number = (uint32_t)value;
-	return 0;
-}
+#include "fs/base/parse.h"
 
 int id_map_parse(const char *text, struct id_map *ret_map)
 {
@@ -30,8 +11,9 @@ int id_map_parse(const char *text, struct id_map *ret_map)
 	while (*text != '\0') {
 		struct id_range *range = &ret_map->ranges[ret_map->count];
 
-		if (ret_map->count == ID_RANGES_MAX || take_number(&text, &range->first) < 0 ||
-		    take_number(&text, &range->lower) < 0 || take_number(&text, &range->count) < 0)
+		if (ret_map->count == ID_RANGES_MAX || parse_next_u32(&text, &range->first) < 0 ||
+		    parse_next_u32(&text, &range->lower) < 0 ||
+		    parse_next_u32(&text, &range->count) < 0)
 			return -EINVAL;
 		/* The last id of all is none: a range ends before it. */
 		if (range->count > UINT32_MAX - range->first ||

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/process_status.h"
 
-#include <ctype.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +9,7 @@
 
 #include "fs/base/cleanup.h"
 #include "fs/base/io.h"
+#include "fs/base/parse.h"
 
 char *process_status_read(int proc_fd, pid_t pid)
 {
@@ -43,21 +44,14 @@ const char *process_status_find(const char *status, const char *key)
 	return status + len + 1;
 }
 
-/* The next number of the line; false at its end. */
+/* The next number of the line; false at its end. What is too large is no id. */
 static bool take_number(const char **io_line, uint32_t *ret_number)
 {
-	const char *p = *io_line;
-	uint64_t value = 0;
+	int r = parse_next_u32(io_line, ret_number);
 
-	while (*p == ' ' || *p == '\t')
-		p++;
-	if (!isdigit((unsigned char)*p))
-		return false;
-	for (; isdigit((unsigned char)*p); p++)
-		value = value < UINT32_MAX ? value * 10 + (uint64_t)(*p - '0') : value;
-	*io_line = p;
-	*ret_number = value < UINT32_MAX ? (uint32_t)value : UINT32_MAX;
-	return true;
+	if (r == -ERANGE)
+		*ret_number = UINT32_MAX;
+	return r != -EINVAL;
 }
 
 bool process_status_has(const char *line, uint32_t id)

@@ -48,6 +48,22 @@ int parse_u32(const char *text, uint32_t *ret_value)
 	return 0;
 }
 
+int parse_next_u32(const char **io_text, uint32_t *ret_value)
+{
+	const char *p = *io_text + strspn(*io_text, " \t");
+	const char *behind = p + strspn(p, "0123456789");
+	uint64_t value = 0;
+	int r = scan_digits(&p, &value);
+
+	if (r == -EINVAL)
+		return r;
+	*io_text = behind;
+	if (r < 0 || value > UINT32_MAX)
+		return -ERANGE;
+	*ret_value = (uint32_t)value;
+	return 0;
+}
+
 int parse_gid(const char *text, gid_t *ret_gid)
 {
 	uint32_t value = 0;

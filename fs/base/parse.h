@@ -5,8 +5,8 @@
 /*
  * parse: strict reading of what people and programs write: numbers, gids, sizes, times, names.
  *
- * Nothing is skipped, rounded or guessed: no sign, no white space, no leading "0x", no trailing
- * text. Every function returns 0 or -EINVAL (not of the form) or -ERANGE (of the form, too large),
+ * Nothing is skipped, rounded or guessed: no sign, no white space (but in parse_next_u32), no leading
+ * "0x", no trailing text. Every function returns 0 or -EINVAL (not of the form) or -ERANGE (of the form, too large),
  * and writes its output only on success. No state, any thread.
  */
 
@@ -21,6 +21,12 @@
 
 int parse_u64(const char *text, uint64_t *ret_value);
 int parse_u32(const char *text, uint32_t *ret_value);
+
+/*
+ * parse_next_u32: the next number of a list, after spaces and tabs; *io_text is behind it then. -EINVAL: there is none,
+ * *io_text stays; -ERANGE: *io_text is behind it all the same.
+ */
+int parse_next_u32(const char **io_text, uint32_t *ret_value);
 
 /* parse_gid: a decimal gid, 0 to 4294967294; (gid_t)-1 is refused with -ERANGE. */
 int parse_gid(const char *text, gid_t *ret_gid);

@@ -154,6 +154,26 @@ static void parse_bool_words(void **state)
 		assert_int_equal(parse_bool(wrong[i], &value), -EINVAL);
 }
 
+static void parse_next_u32_goes_through_a_list(void **state)
+{
+	const char *text = " 1\t4294967295 4294967296 99999999999999999999  07x";
+	uint32_t value = 9;
+
+	(void)state;
+	assert_int_equal(parse_next_u32(&text, &value), 0);
+	assert_int_equal(value, 1);
+	assert_int_equal(parse_next_u32(&text, &value), 0);
+	assert_int_equal(value, UINT32_MAX);
+	assert_int_equal(parse_next_u32(&text, &value), -ERANGE);
+	assert_int_equal(parse_next_u32(&text, &value), -ERANGE);
+	assert_int_equal(value, UINT32_MAX);
+	assert_int_equal(parse_next_u32(&text, &value), 0);
+	assert_int_equal(value, 7);
+	assert_string_equal(text, "x");
+	assert_int_equal(parse_next_u32(&text, &value), -EINVAL);
+	assert_string_equal(text, "x");
+}
+
 static void parse_hex_round_trip(void **state)
 {
 	static const unsigned char bytes[] = { 0x00, 0x0f, 0xf0, 0xff, 0xa5 };
@@ -233,6 +253,7 @@ int main(void)
 		cmocka_unit_test(parse_size_failure_writes_nothing),
 		cmocka_unit_test(parse_duration_units),
 		cmocka_unit_test(parse_bool_words),
+		cmocka_unit_test(parse_next_u32_goes_through_a_list),
 		cmocka_unit_test(parse_hex_round_trip),
 		cmocka_unit_test(volume_id_is_valid_shape),
 		cmocka_unit_test(take_ptr_argument_is_evaluated_once),

@@ -166,7 +166,7 @@ static uint32_t file_system_id(const struct person *p, const char *key)
 	return ids ? process_status_number(ids, FILE_SYSTEM_ID) : ID_NONE;
 }
 
-static struct id_map *read_id_map(const struct caller *c, const char *name)
+static struct id_map *read_id_map(const struct caller *c, const char *name, bool is_ours)
 {
 	enum { MAP_BYTES = 16384 }; /* at most 340 lines */
 	AUTO_FREE char *text = malloc(MAP_BYTES);
@@ -177,7 +177,7 @@ static struct id_map *read_id_map(const struct caller *c, const char *name)
 	if (!text || !map)
 		return NULL;
 	/* In ours there are all ids that we have numbers for. */
-	if (is_in_our_user_namespace(c)) {
+	if (is_ours) {
 		id_map_identity(map);
 		return take_ptr(&map);
 	}
@@ -220,9 +220,10 @@ static enum caller_answer ask_views(const struct caller *c, const struct stat *s
 				    bool (*says)(const struct person *p, uint32_t uid,
 						 uint32_t gid))
 {
+	bool is_ours = is_in_our_user_namespace(c);
 	AUTO_FREE char *status = process_status_read(c->proc_fd, c->pid);
-	AUTO_FREE struct id_map *uids = read_id_map(c, "uid_map");
-	AUTO_FREE struct id_map *gids = read_id_map(c, "gid_map");
+	AUTO_FREE struct id_map *uids = read_id_map(c, "uid_map", is_ours);
+	AUTO_FREE struct id_map *gids = read_id_map(c, "gid_map", is_ours);
 	AUTO_FREE struct caller_view *views = NULL;
 	const struct person person = { status, uids, gids };
 	int count = status ? caller_views_find(c->proc_fd, c->device_fd, c->pid, &views) : -ESRCH;

@@ -13,22 +13,33 @@
 /* More mounts of one volume than this has no pod; who makes them is told less. */
 enum { MOUNTS_MAX = 64 };
 
-/* The overlay's device number, which nothing but the kernel knows here: it is mounted where we do not see it. */
-static int find_device(int proc_fd, int device_fd, struct overlay_mount *ret_device)
+static int open_text(int proc_fd, const char *path, FILE **ret_file)
 {
-	char path[48], line[128];
-	AUTO_FD int fd = -1;
+	AUTO_FD int fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
 	FILE *file;
-	int r = -ENOSYS;
 
-	snprintf(path, sizeof(path), "self/fdinfo/%d", device_fd);
-	fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	file = fdopen(fd, "r");
 	if (!file)
 		return -ENOMEM;
-	fd = -1; /* the stream's now */
+	take_fd(&fd);
+	*ret_file = file;
+	return 0;
+}
+
+/* The overlay's device number, which nothing but the kernel knows here: it is mounted where we do not see it. */
+static int find_device(int proc_fd, int device_fd, struct overlay_mount *ret_device)
+{
+	char path[48], line[128];
+	FILE *file;
+	int r;
+
+	snprintf(path, sizeof(path), "self/fdinfo/%d", device_fd);
+	r = open_text(proc_fd, path, &file);
+	if (r < 0)
+		return r;
+	r = -ENOSYS;
 	while (r < 0 && fgets(line, sizeof(line), file)) {
 		unsigned device;
 
@@ -78,20 +89,15 @@ static int read_mounts(int proc_fd, pid_t pid, const struct overlay_mount *devic
 		       struct mounts *io_mounts)
 {
 	AUTO_FREE char *line = NULL;
-	AUTO_FD int fd = -1;
 	size_t room = 0;
 	char path[32];
 	FILE *file;
-	int r = 0;
+	int r;
 
 	snprintf(path, sizeof(path), "%d/mountinfo", (int)pid);
-	fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	file = fdopen(fd, "r");
-	if (!file)
-		return -ENOMEM;
-	fd = -1;
+	r = open_text(proc_fd, path, &file);
+	if (r < 0)
+		return r;
 	while (r == 0 && getline(&line, &room, file) > 0)
 		r = take_mount(io_mounts, device, line);
 	if (r == 0 && ferror(file))

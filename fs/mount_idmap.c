@@ -16,10 +16,6 @@
 
 #include "fs/base/cleanup.h"
 
-#ifndef MOUNT_ATTR_IDMAP
-#define MOUNT_ATTR_IDMAP 0x00100000
-#endif
-
 /* The process that the namespace lies in until it has a descriptor. Its word is a byte. */
 static void __attribute__((noreturn)) hold_user_space(int pipe_fd)
 {

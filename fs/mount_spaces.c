@@ -14,11 +14,7 @@
 
 #include "fs/base/cleanup.h"
 
-#ifndef MOUNT_ATTR_IDMAP
-#define MOUNT_ATTR_IDMAP 0x00100000
-#endif
-
-/* Newer than some distributions' headers; the kernel's uapi: linux/mount.h, unistd.h. */
+/* Newer than some distributions' headers; the kernel's uapi: linux/mount.h. */
 struct mount_request {
 	uint32_t size, spare;
 	uint64_t mount_id, param, space_id;
@@ -43,7 +39,6 @@ struct mount_answer {
 };
 _Static_assert(sizeof(struct mount_answer) == 512, "struct statmount");
 
-enum { CALL_STATMOUNT = 457, CALL_LISTMOUNT = 458 };
 enum {
 	ASK_SUPERBLOCK = 1,
 	ASK_MOUNT = 2,
@@ -91,7 +86,7 @@ static int ask(uint64_t space_id, uint64_t mount_id, uint64_t what, struct mount
 {
 	const struct mount_request request = { sizeof(request), 0, mount_id, what, space_id };
 
-	return syscall(CALL_STATMOUNT, &request, answer, size, 0) < 0 ? -errno : 0;
+	return syscall(MOUNT_SPACES_STATMOUNT, &request, answer, size, 0) < 0 ? -errno : 0;
 }
 
 static int remember_link(struct search *s, const struct mount_answer *a)
@@ -250,7 +245,7 @@ static int look_at_space(struct search *s, int space_fd, uint64_t space_id, bool
 
 	s->link_count = 0;
 	do {
-		n = syscall(CALL_LISTMOUNT, &request, ids, LIST_STEP, 0);
+		n = syscall(MOUNT_SPACES_LISTMOUNT, &request, ids, LIST_STEP, 0);
 		/* A namespace may end, and one of another user's may be none of our business. */
 		if (n < 0)
 			return is_ours ? -errno : 0;

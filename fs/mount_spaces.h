@@ -29,6 +29,9 @@ struct mount_space_info {
 #define MOUNT_SPACE_PREVIOUS _IOR(0xb7, 12, struct mount_space_info)
 #define MOUNT_SPACES_IOCTLS MOUNT_SPACE_INFO, MOUNT_SPACE_NEXT, MOUNT_SPACE_PREVIOUS
 
+/* And the system calls with which the mounts in one are: newer than some headers, the same on every architecture. */
+enum { MOUNT_SPACES_STATMOUNT = 457, MOUNT_SPACES_LISTMOUNT = 458 };
+
 enum { COPIES_MAX = 256 };
 
 /* One more mount of the overlay's superblock. */

@@ -66,21 +66,26 @@ static int get(struct overlay *ov, const struct node_info *node, int fd, const c
 }
 
 /* Returns the length of the list, or -errno. */
-static ssize_t list_names(struct overlay *ov, const struct node_info *node, int fd, char *ret_list)
+static ssize_t list_now(int fd, char *ret_list)
 {
-	uint64_t look = run_look(&ov->run);
 	char path[TREE_FD_PATH_MAX];
 	ssize_t len = listxattr(tree_fd_path(fd, path), ret_list, XATTR_LIST_MAX);
 
-	if (run_has_applied(&ov->run, look)) {
-		node_lock(ov->nodes, node->ino);
-		len = listxattr(path, ret_list, XATTR_LIST_MAX);
-		if (len < 0)
-			len = -errno;
-		node_unlock(ov->nodes, node->ino);
-		return len;
-	}
 	return len < 0 ? -errno : len;
+}
+
+/* The names as shown: a pending file's capabilities are never away. */
+static ssize_t list_names(struct overlay *ov, const struct node_info *node, int fd, char *ret_list)
+{
+	uint64_t look = run_look(&ov->run);
+	ssize_t len = list_now(fd, ret_list);
+
+	if (!run_has_applied(&ov->run, look))
+		return len;
+	node_lock(ov->nodes, node->ino);
+	len = list_now(fd, ret_list);
+	node_unlock(ov->nodes, node->ino);
+	return len;
 }
 
 static void reply_value(fuse_req_t req, const char *op, fuse_ino_t ino, int r, const char *value,

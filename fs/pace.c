@@ -15,7 +15,6 @@ enum { COUNT_STEP = 64 }; /* entries that a thread counts before it tells the ot
 void pace_init(struct pace *p, struct shared_header *header, struct brake *brake,
 	       void (*state_changed)(void *context), void *context)
 {
-
 	memset(p, 0, sizeof(*p));
 	p->header = header;
 	p->brake = brake;

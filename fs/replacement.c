@@ -24,9 +24,6 @@
 #include "fs/base/clock.h"
 #include "fs/mount_idmap.h"
 
-#ifndef MOUNT_ATTR_IDMAP
-#define MOUNT_ATTR_IDMAP 0x00100000
-#endif
 #define ATTRIBUTES                                                                                 \
 	(MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOEXEC |            \
 	 MOUNT_ATTR__ATIME | MOUNT_ATTR_NODIRATIME)

@@ -56,7 +56,7 @@ static const unsigned long allowed_ioctls[] = {
 
 /* idmap=yes: by which map a caller sees the files. Namespaces are looked at, one after the other, and not entered. */
 static const unsigned long mount_ioctls[] = { MOUNT_SPACES_IOCTLS };
-static const int mount_calls[] = { 457 /* statmount */, 458 /* listmount */ };
+static const int mount_calls[] = { MOUNT_SPACES_STATMOUNT, MOUNT_SPACES_LISTMOUNT };
 
 /* clang-format off */
 /* Everything else answers EPERM and is logged. No call that makes a process, a namespace, a mount or a socket. */

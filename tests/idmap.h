@@ -22,10 +22,6 @@
 
 #include "fs/base/cleanup.h"
 
-#ifndef MOUNT_ATTR_IDMAP
-#define MOUNT_ATTR_IDMAP 0x00100000
-#endif
-
 static inline int idmap_write_map(pid_t pid, const char *name, const char *map)
 {
 	char path[64], line[64];

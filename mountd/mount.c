@@ -433,83 +433,89 @@ static bool is_below(const char *target, const char *path)
 	return strncmp(target, path, len) == 0 && target[len] == '/';
 }
 
-int mount_fs_options(const char *path, char **ret_options)
+/* table_find() in the table as it is now, which is the caller's to give back on success. 0, -ENOENT or -errno. */
+static int look_up(const char *path, bool (*matches)(const char *target, const char *path),
+		   struct libmnt_table **ret_table, struct libmnt_fs **ret_fs)
 {
 	struct libmnt_table *table = NULL;
-	struct libmnt_fs *fs;
 	int r = table_read(&table);
 
 	if (r < 0)
 		return r;
-	fs = table_find(table, path, is_at);
-	if (fs) {
-		const char *options = mnt_fs_get_fs_options(fs);
-		char *copy = strdup(options ? options : "");
-
-		if (copy)
-			*ret_options = copy;
-		r = copy ? 0 : -ENOMEM;
+	*ret_fs = table_find(table, path, matches);
+	if (!*ret_fs) {
+		mnt_unref_table(table);
+		return -ENOENT;
 	}
+	*ret_table = table;
+	return 0;
+}
+
+int mount_fs_options(const char *path, char **ret_options)
+{
+	struct libmnt_table *table;
+	struct libmnt_fs *fs;
+	const char *options;
+	char *copy;
+	int r = look_up(path, is_at, &table, &fs);
+
+	if (r < 0)
+		return r;
+	options = mnt_fs_get_fs_options(fs);
+	copy = strdup(options ? options : "");
 	mnt_unref_table(table);
-	return fs ? r : -ENOENT;
+	if (!copy)
+		return -ENOMEM;
+	*ret_options = copy;
+	return 0;
 }
 
 int mount_describe(const char *path, char *ret_text, size_t size)
 {
-	struct libmnt_table *table = NULL;
+	struct libmnt_table *table;
+	const char *type, *source;
 	struct libmnt_fs *fs;
-	int r = table_read(&table);
+	char a[64], b[256];
+	int r = look_up(path, is_at, &table, &fs);
 
 	if (r < 0)
 		return r;
-	fs = table_find(table, path, is_at);
-	if (fs) {
-		const char *type = mnt_fs_get_fstype(fs), *source = mnt_fs_get_source(fs);
-		char a[64], b[256];
-
-		snprintf(ret_text, size, "%s from %s", log_quote(type ? type : "?", a, sizeof(a)),
-			 log_quote(source ? source : "none", b, sizeof(b)));
-	}
+	type = mnt_fs_get_fstype(fs);
+	source = mnt_fs_get_source(fs);
+	snprintf(ret_text, size, "%s from %s", log_quote(type ? type : "?", a, sizeof(a)),
+		 log_quote(source ? source : "none", b, sizeof(b)));
 	mnt_unref_table(table);
-	return fs ? 0 : -ENOENT;
+	return 0;
 }
 
 bool mount_is_overlay(const char *path, const char *type, const char *source)
 {
-	struct libmnt_table *table = NULL;
 	const char *found_type, *found_source;
+	struct libmnt_table *table;
 	struct libmnt_fs *fs;
-	bool is_it = false;
+	bool is_it;
 
-	if (table_read(&table) < 0)
+	if (look_up(path, is_at, &table, &fs) < 0)
 		return false;
-	fs = table_find(table, path, is_at);
-	if (fs) {
-		found_type = mnt_fs_get_fstype(fs);
-		found_source = mnt_fs_get_source(fs);
-		is_it = found_type && found_source && strcmp(found_type, type) == 0 &&
-			strcmp(found_source, source) == 0;
-	}
+	found_type = mnt_fs_get_fstype(fs);
+	found_source = mnt_fs_get_source(fs);
+	is_it = found_type && found_source && strcmp(found_type, type) == 0 &&
+		strcmp(found_source, source) == 0;
 	mnt_unref_table(table);
 	return is_it;
 }
 
 int mount_below(const char *path, char **ret_path)
 {
-	struct libmnt_table *table = NULL;
+	struct libmnt_table *table;
 	struct libmnt_fs *fs;
-	int r = table_read(&table);
+	int r = look_up(path, is_below, &table, &fs);
 
 	if (r < 0)
 		return r;
-	fs = table_find(table, path, is_below);
-	r = -ENOENT;
-	if (fs) {
-		*ret_path = strdup(mnt_fs_get_target(fs));
-		r = *ret_path ? 0 : -ENOMEM;
-	}
+	*ret_path = strdup(mnt_fs_get_target(fs));
 	mnt_unref_table(table);
-	return r;
+	return *ret_path ? 0 : -ENOMEM;
 }
 
 int mount_table_below(const char *path, struct mount_entry **ret_list)

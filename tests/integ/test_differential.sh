@@ -6,19 +6,9 @@
 # No system call tells the overlay of a pending tree from a tree that was eagerly changed: random steps of
 # many users in lockstep (tests/differential/main.c), some seconds on each file system, in each mode. Longer:
 # scripts/soak.
-# shellcheck source=tests/integ/lib.sh
-. "$(dirname "$0")/lib.sh"
-need_root
-need_fuse
-need_tools mkfs.ext4 mkfs.xfs mkfs.btrfs
-differential=$TESTBIN/differential
-[ -x "$differential" ] || skip "$differential is not built"
-own_mounts "$0" "$@"
-start_test
-export BIN
-export TMPDIR=$scratch
-# The workers give up the privileges that a sanitizer's search for leaks needs.
-export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
+# shellcheck source=tests/integ/lib_differential.sh
+. "$(dirname "$0")/lib_differential.sh"
+start_differential "$@"
 
 steps=${DIFFERENTIAL_STEPS:-6000}
 seed=${DIFFERENTIAL_SEED:-1}

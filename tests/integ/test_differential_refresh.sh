@@ -7,19 +7,9 @@
 # directories, some in place of others, content, links, removals, moves. All is equal again when the second that the
 # kernel may keep what it knows is over. Most of the time is that second: one file system does not wait for another.
 # shellcheck disable=SC2317 # functions are called through check
-# shellcheck source=tests/integ/lib.sh
-. "$(dirname "$0")/lib.sh"
-need_root
-need_fuse
-need_tools mkfs.ext4 mkfs.xfs mkfs.btrfs
-differential=$TESTBIN/differential
-[ -x "$differential" ] || skip "$differential is not built"
-own_mounts "$0" "$@"
-start_test
-export BIN
-export TMPDIR=$scratch
-# The workers give up the privileges that a sanitizer's search for leaks needs.
-export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
+# shellcheck source=tests/integ/lib_differential.sh
+. "$(dirname "$0")/lib_differential.sh"
+start_differential "$@"
 
 ends_well() {
 	wait "$1" && return

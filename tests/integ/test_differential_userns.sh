@@ -5,20 +5,10 @@
 #
 # As test_differential.sh, with the overlay and the users in a user namespace: on file systems that root outside shows
 # them by idmapped mounts, and on a tmpfs of their own.
-# shellcheck source=tests/integ/lib.sh
-. "$(dirname "$0")/lib.sh"
-need_root
-need_fuse
-need_tools mkfs.ext4 mkfs.xfs mkfs.btrfs
+# shellcheck source=tests/integ/lib_differential.sh
+. "$(dirname "$0")/lib_differential.sh"
 unshare -Ur true 2>/dev/null || skip 'needs user namespaces'
-differential=$TESTBIN/differential
-[ -x "$differential" ] || skip "$differential is not built"
-own_mounts "$0" "$@"
-start_test
-export BIN
-export TMPDIR=$scratch
-# The workers give up the privileges that a sanitizer's search for leaks needs.
-export ASAN_OPTIONS=${ASAN_OPTIONS:+$ASAN_OPTIONS:}detect_leaks=0
+start_differential "$@"
 
 # try_on TYPE WHOSE MODE COHERENCE DURABLE
 try_on() {

@@ -117,6 +117,17 @@ marks() {
 	getfattr -R -h -m 'trusted.fsgroupfs' "$lower" 2>/dev/null || true
 }
 
+# The finished run is on record: no mark stays.
+record_finished() {
+	keeper main send finished >/dev/null
+	for _ in {1..100}; do
+		[ -n "$(marks)" ] || break
+		# The end of the marks has no event.
+		sleep 0.05
+	done
+	same '' "$(marks)"
+}
+
 # crash HOW AT SYNC_AT: one run from beginning to end; prints nothing when it is right. Status 3: there are fewer points.
 crash() {
 	local how=$1 at=$2 sync_at=$3 epoch server keeper_pid status=0
@@ -144,13 +155,7 @@ crash() {
 	start_run "epoch=$epoch"
 	keeper main wait state=converged
 	# As a supervisor does that has the finished run on record.
-	keeper main send finished >/dev/null
-	for _ in {1..100}; do
-		[ -n "$(marks)" ] || break
-		# The end of the marks has no event.
-		sleep 0.05
-	done
-	same '' "$(marks)" || return 1
+	record_finished || return 1
 	umount "$target"
 	no_process_stays || return 1
 	list "$lower" >"$scratch/after"
@@ -188,13 +193,7 @@ changes_before_the_record() {
 	keeper main wait state=converged
 	same "604 600" "$(stat -c %a "$lower/dir0/file1" "$lower/made" | xargs)" || return 1
 	chmod 0640 "$target/dir0/file0"
-	keeper main send finished >/dev/null
-	for _ in {1..100}; do
-		[ -n "$(marks)" ] || break
-		# The end of the marks has no event.
-		sleep 0.05
-	done
-	same '' "$(marks)" || return 1
+	record_finished || return 1
 	chmod 0600 "$target/dir0/file0"
 	same '' "$(marks)" || return 1
 	umount "$target"

@@ -28,11 +28,11 @@ static bool is_later(const struct timespec *a, const struct timespec *b)
 }
 
 /* Whether listing the directory now would leave its access time as it is. */
-static bool keeps_atime(const struct overlay *ov, const struct stat *st, int flags)
+static bool keeps_atime(const struct overlay *ov, const struct stat *st)
 {
 	struct timespec now;
 
-	if (flags & O_NOATIME || ov->atime == ATIME_NEVER)
+	if (ov->atime == ATIME_NEVER)
 		return true;
 	clock_gettime(CLOCK_REALTIME_COARSE, &now);
 	return ov->atime == ATIME_RELATIVE && is_later(&st->st_atim, &st->st_mtim) &&
@@ -60,9 +60,22 @@ static int choose_listing(struct overlay *ov, fuse_ino_t ino, struct fuse_file_i
 		r = tree_stat(fd, &st);
 	if (r == 0) {
 		io_fi->cache_readdir = ov->atime != ATIME_ALWAYS || io_fi->flags & O_NOATIME;
-		io_fi->keep_cache = keeps_atime(ov, &st, io_fi->flags);
+		io_fi->keep_cache = io_fi->flags & O_NOATIME || keeps_atime(ov, &st);
 	}
 	return r;
+}
+
+/*
+ * At its end a listing is kept, also for who has the directory open since before. Where his would have to be seen,
+ * it must not be: after one with O_NOATIME, and after one in the tick of the change that it follows.
+ */
+static void end_listing(struct overlay *ov, fuse_ino_t ino, int dir_fd)
+{
+	struct stat st;
+
+	if (ov->is_exclusive && ov->atime == ATIME_RELATIVE && tree_stat(dir_fd, &st) == 0 &&
+	    !keeps_atime(ov, &st))
+		overlay_invalidate_listing(ov, ino);
 }
 
 void ops_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -188,6 +201,9 @@ static void read_dir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 		l.dir_fd = dir_fd;
 		r = fill(&l, fd);
 	}
+	/* Before the reply, which is what the kernel takes for the end. */
+	if (r == 0 && l.used == 0)
+		end_listing(ov, ino, dir_fd);
 	if (r < 0)
 		ops_reply_error(req, op, ino, r);
 	else

@@ -41,7 +41,7 @@ static int64_t ns_between(const struct timespec *from, const struct timespec *to
 /* One time of an object: a value set long ago is the same; else both or neither side changed it. */
 static void compare_time(const char *op, const char *what, const char *name,
 			 const struct timespec *before[2], const struct timespec *after[2],
-			 const struct timespec *began, const bool may_change_alone[2],
+			 const struct timespec *began, bool may_change_on_b,
 			 struct difference *d)
 {
 	bool changed[2];
@@ -59,7 +59,7 @@ static void compare_time(const char *op, const char *what, const char *name,
 		return;
 	for (int i = 0; i < 2; i++)
 		changed[i] = !is_equal(before[i], after[i]);
-	if (changed[0] == changed[1] || may_change_alone[changed[1]])
+	if (changed[0] == changed[1] || (changed[1] && may_change_on_b))
 		return;
 	/* Within one tick of the clock a change need not be seen. */
 	if (ns_between(before[changed[0] ? 1 : 0], began) < SAME_TICK_NS)
@@ -78,17 +78,6 @@ static bool is_atime_of_converged(const struct observation before[2],
 	return ns_between(&before[0].ctime, &before[0].atime) > 0 &&
 	       (ns_between(&before[1].ctime, &before[1].atime) <= 0 ||
 		ns_between(&after[1].ctime, &before[1].atime) <= 0);
-}
-
-/*
- * And a listing in the very tick of the change that it follows is not later. By a directory that is open since, the
- * next one is seen on A alone: B answers from what it keeps of the first.
- */
-static bool is_atime_of_tick(const struct observation before[2], mode_t mode)
-{
-	int64_t ns = ns_between(&before[0].ctime, &before[0].atime);
-
-	return S_ISDIR(mode) && ns <= 0 && ns > -SAME_TICK_NS;
 }
 
 static void compare_times(const char *op, const char *what, const struct observed *o,
@@ -120,17 +109,14 @@ static void compare_times(const char *op, const char *what, const struct observe
 	for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
 		const struct timespec *none[2] = { NULL, NULL };
 		bool is_atime = i == 0 && mode.is_relatime, is_ctime = i == 2;
-		const bool may_change_alone[2] = {
-			is_atime && is_atime_of_tick(before, after[0].mode),
-			(is_atime && is_atime_of_converged(before, after)) ||
-				(is_ctime && mode.converges),
-		};
+		bool may_change_on_b = (is_atime && is_atime_of_converged(before, after)) ||
+				       (is_ctime && mode.converges);
 
 		if (i == 0 && d->is_cached && S_ISREG(after[0].mode))
 			continue;
 		compare_time(op, what, times[i].name,
 			     has_before ? (const struct timespec **)times[i].before : none,
-			     (const struct timespec **)times[i].after, began, may_change_alone, d);
+			     (const struct timespec **)times[i].after, began, may_change_on_b, d);
 	}
 	/* What one step changed; what two steps changed lies any time apart. */
 	for (int i = 0; i < 2 && has_before; i++)

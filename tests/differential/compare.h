@@ -38,8 +38,6 @@
  *   passthrough the server has no descriptor from before
  *   mapping a file shared that became append-only after it was opened for writing
  *   read(2) of no bytes: tmpfs changes the access time
- *   with relatime, the access time of a directory that is read again by a descriptor that had read it within the tick
- *   of its last change: the kernel has kept the listing
  *   writes by direct I/O that the lower file system refuses as not aligned: set-ID bits and capabilities
  *   go before
  *   an fallocate that the lower file system has not got, or refuses of a file that became immutable or

@@ -169,6 +169,31 @@ seen = lists()
 os.setxattr(sys.argv[1], "user.a", b"c")
 sys.exit(kept or not seen or not lists() or lists())
 ' "$target/to/moved" "$lower/to/moved"
+# A listing with O_NOATIME is not seen, and before Linux 6.13 one may be as old as the change that it follows.
+check 'and what a listing kept that leaves the next one to be seen' python3 -c '
+import os, sys, time
+held = os.open(sys.argv[1], os.O_RDONLY)
+def is_due():
+    time.sleep(0.02)
+    st = os.stat(sys.argv[2])
+    return st.st_atime_ns <= st.st_mtime_ns
+def is_seen():
+    before = os.stat(sys.argv[2]).st_atime_ns
+    os.listdir(held)
+    return os.stat(sys.argv[2]).st_atime_ns != before
+def touch(name):
+    os.close(os.open(sys.argv[1] + "/" + name, os.O_CREAT))
+touch("for-quiet")
+quiet = os.open(sys.argv[1], os.O_RDONLY | os.O_NOATIME)
+os.listdir(quiet)
+if not is_due() or not is_seen() or is_due() or is_seen():
+    sys.exit("with O_NOATIME")
+for i in range(20):
+    touch(f"tick{i}")
+    os.listdir(held)
+    if is_due() != is_seen():
+        sys.exit("in the tick of the last change")
+' "$target/to/moved" "$lower/to/moved"
 keeper main wait state=converged resume
 check_same 'converging changes nothing that is seen' "1000:$gid:664" "$(attributes "$target/other")"
 check_same 'and the times as they are' "$(stat -c '%y %z' "$lower/other")" "$(stat -c '%y %z' "$target/other")"

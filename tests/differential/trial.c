@@ -19,7 +19,7 @@
 
 enum { STEPS_BETWEEN_LISTS = 40, STEPS_BETWEEN_TREES = 150, WRITTEN_MAX = 4096 };
 
-/* What a step names: its paths and the directories that they lie in. */
+/* What a step names: its paths, each followed by the directory that it lies in. */
 enum { OBJECTS = 4 };
 
 struct objects {
@@ -57,12 +57,43 @@ static void name_objects(const struct step *s, struct objects *o)
 	}
 }
 
+/*
+ * A path and the directory that it lies in, from one walk there: each walk through the overlay's root costs a request,
+ * for the kernel never keeps the root's ACL. A directory that is none, or a symbolic link, has its path looked at.
+ */
+static void observe_in_dir(int root_fd, const char *path, const char *dir,
+			   struct observation *ret_path, struct observation *ret_dir)
+{
+	bool is_root = strcmp(dir, ".") == 0;
+	size_t len = strlen(dir);
+	const char *rest = strncmp(path, dir, len) == 0 && path[len] == '/' ?
+				   path + len + strspn(path + len, "/") :
+			   strcmp(path, ".") == 0 ? "" :
+						    path;
+	AUTO_FD int opened = is_root ? -1 : openat(root_fd, dir, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	int fd = is_root ? root_fd : opened;
+
+	memset(ret_dir, 0, sizeof(*ret_dir));
+	if (fd >= 0)
+		observe(fd, "", ret_dir);
+	if (fd >= 0 && ret_dir->error == 0 && S_ISDIR(ret_dir->mode)) {
+		observe(fd, rest, ret_path);
+	} else {
+		observe(root_fd, dir, ret_dir);
+		observe(root_fd, path, ret_path);
+	}
+}
+
 static void observe_objects(const struct scene *sc, struct objects *o, bool after)
 {
-	for (int i = 0; i < OBJECTS; i++) {
-		for (int side = 0; side < SIDES && o->paths[i][0]; side++)
-			observe(sc->roots[side], o->paths[i],
-				after ? &o->observed[i].after[side] : &o->observed[i].before[side]);
+	for (int i = 0; i < OBJECTS; i += 2) {
+		for (int side = 0; side < SIDES && o->paths[i][0]; side++) {
+			struct observed *path = &o->observed[i], *dir = &o->observed[i + 1];
+
+			observe_in_dir(sc->roots[side], o->paths[i], o->paths[i + 1],
+				       after ? &path->after[side] : &path->before[side],
+				       after ? &dir->after[side] : &dir->before[side]);
+		}
 	}
 }
 

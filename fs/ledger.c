@@ -208,6 +208,22 @@ void ledger_start_creation(uint64_t dir, const char *name, mode_t mode, uid_t ui
 	ledger_start(dir, 0, 0, 0);
 }
 
+void ledger_start_change(uint64_t object, uint64_t object_ino, struct stat *io_shown)
+{
+	if (!current)
+		return;
+	if (found_phase == LEDGER_BEGUN) {
+		current->uid = io_shown->st_uid;
+		current->gid = io_shown->st_gid;
+		current->mode = io_shown->st_mode;
+	} else {
+		io_shown->st_uid = current->uid;
+		io_shown->st_gid = current->gid;
+		io_shown->st_mode = current->mode;
+	}
+	ledger_start(object, object_ino, 0, 0);
+}
+
 void ledger_done(void)
 {
 	if (!current)
@@ -260,7 +276,7 @@ static const struct {
 
 int ledger_parse_kill(const char *text, uint32_t *ret_opcode, uint32_t *ret_point)
 {
-	static const char *const points[] = { "",     "begun",	  "started", "changed",
+	static const char *const points[] = { "",     "begun",	  "started", "changing", "changed",
 					      "done", "counting", "counted", "replied" };
 	const char *dot = strchr(text, '.');
 

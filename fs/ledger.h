@@ -57,8 +57,9 @@ struct ledger_record {
 	uint64_t object, victim; /* node ids; 0: not known to the kernel */
 	uint64_t object_ino, victim_ino;
 	struct timespec began; /* of the coarse clock that file systems stamp with */
-	uint32_t uid;	       /* creations: of the caller */
-	uint32_t mode;	       /* creations: the type; once DONE the mode as made */
+	uint32_t uid;  /* creations: of the caller; changes of ownership: as shown before, */
+	uint32_t gid;  /* so is this */
+	uint32_t mode; /* and this; creations: the type; once DONE the mode as made */
 	char name
 		[LEDGER_NAME_MAX]; /* creations, in the directory @object; the new file is @object_ino once DONE */
 	uint32_t lookups[LEDGER_LOOKUPS_MAX];
@@ -115,6 +116,12 @@ void ledger_start(uint64_t object, uint64_t object_ino, uint64_t victim, uint64_
 /* ledger_start_creation: a file of type @mode is about to be made as @name in the directory @dir for @uid. */
 void ledger_start_creation(uint64_t dir, const char *name, mode_t mode, uid_t uid);
 
+/*
+ * ledger_start_change: the ownership of @object is about to be changed.
+ * @io_shown: as it is shown now; of a request that comes again: as it was before a dead server began
+ */
+void ledger_start_change(uint64_t object, uint64_t object_ino, struct stat *io_shown);
+
 /* ledger_done: the tree is changed. ledger_made: what ledger_start_creation said is made, as *@st. */
 void ledger_done(void);
 void ledger_made(const struct stat *st);
@@ -130,6 +137,7 @@ enum ledger_point {
 	POINT_NONE,
 	POINT_BEGUN,	/* read, nothing done */
 	POINT_STARTED,	/* the record says that the tree may change */
+	POINT_CHANGING, /* of several calls that change it the first is made */
 	POINT_CHANGED,	/* the tree is changed, the record does not say so yet */
 	POINT_DONE,	/* it does */
 	POINT_COUNTING, /* in the middle of a change of the node table */

@@ -10,6 +10,7 @@
 #include "fs/backing.h"
 #include "fs/base/cleanup.h"
 #include "fs/base/parse.h"
+#include "fs/ledger.h"
 #include "fs/ops.h"
 #include "fs/ownership/apply.h"
 
@@ -124,6 +125,7 @@ static int set_owner(int fd, const struct stat *shown, const struct stat *attr, 
 
 	if (fchownat(fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
+	ledger_pass(POINT_CHANGING);
 	/*
 	 * The lower file system took the set-ID bits with our capabilities, which keep S_ISGID without
 	 * group-execute; the kernel takes that too from a caller outside the group without CAP_FSETID.
@@ -141,6 +143,9 @@ static int set_owner(int fd, const struct stat *shown, const struct stat *attr, 
  * Owner, group and mode. A pending file is converged and marked first, so that a crash at any point
  * leaves a file that is right. In a virtual view the mask's bits and the group belong to the view: the
  * lower keeps its own.
+ *
+ * What of the set-ID bits the caller may take, and takes, follows from the file as it was shown before: a server that
+ * repeats what a dead one had half done must not judge him by the owner and group that he has just given it.
  */
 static int set_ownership(struct overlay *ov, struct node_info *node, int fd,
 			 const struct stat *attr, int to_set, const struct caller *caller)
@@ -155,6 +160,7 @@ static int set_ownership(struct overlay *ov, struct node_info *node, int fd,
 	if (r == 0) {
 		shown = real;
 		run_show(&ov->run, node, fd, &shown);
+		ledger_start_change(node->id, node->ino, &shown);
 		if (to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID) &&
 		    ops_may_lose_set_ids(&shown, ops_lost_set_ids(&shown, caller), caller) ==
 			    CALLER_NO)
@@ -235,7 +241,8 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 
 	ops_caller(req, &caller);
 	/* Whatever of this is done twice is done as if once: the kernel lets nobody between. */
-	ledger_start(ino, node.ino, 0, 0);
+	if (!(to_set & OWNERSHIP))
+		ledger_start(ino, node.ino, 0, 0);
 	if (r == 0 && (to_set & ~KILL) == 0)
 		r = set_nothing(ov, &node, fd, &caller);
 	if (r == 0 && to_set & OWNERSHIP)

@@ -31,7 +31,7 @@
  * Of all in here, and of what keeper and server say to each other (channel.h): a program with another
  * number cannot take over from this one, and says so before this one's server has stopped.
  */
-#define SHARED_LAYOUT 4
+#define SHARED_LAYOUT 5
 
 #define SHARED_INIT_MAX 512	/* bytes of an INIT request or reply; the kernel's is 104 */
 #define SHARED_FAILURES_MAX 100 /* interface.md: at most 100 are listed */

@@ -141,6 +141,28 @@ done
 try_kind link counting counted
 try_kind fallocate begun replied
 
+echo '# in the middle of what takes several calls'
+# What the caller may, and takes, follows from the file before: not from what a dead server had made of it.
+half_done() {
+	local what=$1 point=$2 name=$3 wanted=$4
+
+	begin "debug_kill=$point"
+	chown 0:1000 "$lower/b"
+	chmod 2604 "$lower/a" "$lower/b"
+	"$what" && same 1 "$(restarts)" && same "$wanted" "$(attributes "$lower/$name")" && umount "$target"
+}
+# Set-group-ID without group-execute is taken from whoever was not in the group, and by no one else than owner and CAP_FOWNER.
+change_group() { (cd "$target" && as 1000 1000 2000 chgrp 2000 a); }
+give_away() { setpriv --bounding-set=-fowner,-fsetid --inh-caps=-all chown 1001 "$target/b"; }
+for point in changing changed done; do
+	check "killed at setattr.$point: a new group takes set-group-ID from who was not in the old one" \
+		half_done change_group setattr.$point a 1000:2000:664
+	umount -l "$target" 2>/dev/null || true
+	check "killed at setattr.$point: an owner without privileges gives his file away" \
+		half_done give_away setattr.$point b 1001:$gid:664
+	umount -l "$target" 2>/dev/null || true
+done
+
 kill_server() {
 	local pid
 

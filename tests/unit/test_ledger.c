@@ -188,6 +188,24 @@ static void ledger_phase_is_what_the_dead_reached(void **state)
 	ledger_end();
 }
 
+static void ledger_start_change_again_tells_what_was_before(void **state)
+{
+	struct fixture *f = *state;
+	struct stat before = { .st_uid = 1, .st_gid = 2, .st_mode = S_IFREG | 02604 };
+	struct stat half_done = { .st_uid = 3, .st_gid = 4, .st_mode = S_IFREG | 0604 };
+
+	ledger_begin(7, FUSE_SETATTR, false);
+	ledger_start_change(5, 6, &before);
+	assert_int_equal(before.st_uid, 1);
+	succeed(f);
+	ledger_begin(7, FUSE_SETATTR, true);
+	ledger_start_change(5, 6, &half_done);
+	assert_int_equal(half_done.st_uid, 1);
+	assert_int_equal(half_done.st_gid, 2);
+	assert_int_equal(half_done.st_mode, S_IFREG | 02604);
+	ledger_end();
+}
+
 static void ledger_attach_overwrites_the_oldest(void **state)
 {
 	struct fixture *f = *state;
@@ -398,6 +416,7 @@ int main(void)
 		WITH_TABLE(ledger_begin_again_takes_counts_back),
 		WITH_TABLE(ledger_begin_other_requests_are_no_repeats),
 		WITH_TABLE(ledger_phase_is_what_the_dead_reached),
+		WITH_TABLE(ledger_start_change_again_tells_what_was_before),
 		WITH_TABLE(ledger_attach_overwrites_the_oldest),
 		WITH_TABLE(ledger_has_room_for_a_reply),
 		WITH_TABLE(node_table_undo_of_a_killed_process),

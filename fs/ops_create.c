@@ -112,6 +112,7 @@ static int adjust(const struct creation *new, int fd, mode_t wanted, struct stat
 	if (io_st->st_gid != new->gid || was_made) {
 		if (fchownat(fd, "", (uid_t)-1, new->gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 			return -errno;
+		ledger_pass(POINT_CHANGING);
 		/*
 		 * The change of group took set-ID bits that creation had allowed. Those and no others come
 		 * back: the caller may have put a program of his own here meanwhile.
@@ -143,7 +144,9 @@ static int find_made(const struct creation *new, int *ret_fd, struct stat *ret_s
 		return r == -ENOENT ? 0 : r;
 	if (!recovery_was_made(ledger_current(), fd, ret_st))
 		return 0;
-	ledger_made(ret_st);
+	/* The mode as made is known already where a server died in adjust(). */
+	if (ledger_phase() != LEDGER_DONE)
+		ledger_made(ret_st);
 	*ret_fd = take_fd(&fd);
 	return 1;
 }

@@ -8,6 +8,7 @@
  *     once tmpfile DIR NAME TEXT          a nameless file with that text in DIR, then linked there as NAME
  *     once excl FILE TEXT                 open(2) with O_CREAT | O_EXCL, and the text
  *     once allocate FILE BYTES            fallocate(2)
+ *     once make FILE MODE                 mknod(2) of a regular file
  *     once hold PATH                      O_PATH descriptor; prints "held"; at each line of input prints st_ino and st_nlink
  *     once crowd DIR COUNT                makes COUNT files, holds each by O_PATH, removes all, and lets half of them go, not in
  *                                         this order; prints "held"; at each line of input how many of the rest are what they were
@@ -204,6 +205,10 @@ int main(int argc, char **argv)
 		return fd < 0 || fallocate(fd, 0, 0, atol(argv[3])) < 0 ? fail(argv[2]) :
 									  EXIT_SUCCESS;
 	}
+	if (argc == 4 && strcmp(what, "make") == 0)
+		return mknod(argv[2], S_IFREG | (mode_t)strtoul(argv[3], NULL, 8), 0) < 0 ?
+			       fail(argv[2]) :
+			       EXIT_SUCCESS;
 	if (argc == 3 && strcmp(what, "hold") == 0)
 		return hold(argv[2]);
 	if (argc == 4 && strcmp(what, "crowd") == 0)

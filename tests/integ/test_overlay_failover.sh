@@ -154,6 +154,7 @@ half_done() {
 # Set-group-ID without group-execute is taken from whoever was not in the group, and by no one else than owner and CAP_FOWNER.
 change_group() { (cd "$target" && as 1000 1000 2000 chgrp 2000 a); }
 give_away() { setpriv --bounding-set=-fowner,-fsetid --inh-caps=-all chown 1001 "$target/b"; }
+make_set_id() { user "$once" make dir/new 4770; }
 for point in changing changed done; do
 	check "killed at setattr.$point: a new group takes set-group-ID from who was not in the old one" \
 		half_done change_group setattr.$point a 1000:2000:664
@@ -162,6 +163,13 @@ for point in changing changed done; do
 		half_done give_away setattr.$point b 1001:$gid:664
 	umount -l "$target" 2>/dev/null || true
 done
+chmod g+s "$volume/template/dir"
+for point in changed changing counted; do
+	check "killed at mknod.$point: a new file in a pending directory has its set-user-ID" \
+		half_done make_set_id mknod.$point dir/new 1000:$gid:4750
+	umount -l "$target" 2>/dev/null || true
+done
+chmod g-s "$volume/template/dir"
 
 kill_server() {
 	local pid

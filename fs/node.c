@@ -182,6 +182,7 @@ int node_slot_new(struct node_table *t, const struct tree_key *key, uint64_t ino
 	s->nlookup = 0;
 	s->ino = ino;
 	s->exclude = 0;
+	s->asker = 0;
 	s->nopen = 0;
 	s->backing_id = 0;
 	s->handle_type = key->type;
@@ -240,6 +241,7 @@ static void info_of(const struct node_table *t, uint32_t slot, struct node_info 
 	ret_info->flags = s->flags;
 	ret_info->ino = s->ino;
 	ret_info->exclude = s->exclude;
+	ret_info->asker = s->asker;
 }
 
 int node_table_new(struct shared *shared, const struct tree *tree, uint64_t root_exclude,
@@ -607,6 +609,16 @@ void node_set_exclude(struct node_table *t, uint64_t id, uint64_t exclude)
 	pthread_mutex_lock(&t->lock);
 	if (node_slot_check(t, id, &slot) == 0)
 		t->shared->slots[slot].exclude = exclude;
+	node_table_unlock(t);
+}
+
+void node_set_asker(struct node_table *t, uint64_t id, uint32_t asker)
+{
+	uint32_t slot;
+
+	pthread_mutex_lock(&t->lock);
+	if (node_slot_check(t, id, &slot) == 0)
+		t->shared->slots[slot].asker = asker;
 	node_table_unlock(t);
 }
 

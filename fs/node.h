@@ -38,6 +38,7 @@ struct node_info {
 	uint32_t flags; /* enum node_flags, at the time of the call */
 	uint64_t ino;
 	uint64_t exclude;
+	uint32_t asker;
 };
 
 /*
@@ -137,6 +138,9 @@ int node_unlinked_id(struct node_table *t, uint64_t id, int fd);
 void node_relinked(struct node_table *t, uint64_t id);
 
 void node_set_exclude(struct node_table *t, uint64_t id, uint64_t exclude);
+
+/* node_set_asker: the thread that has just asked whether the file has capabilities, but not which; 0: none has. */
+void node_set_asker(struct node_table *t, uint64_t id, uint32_t asker);
 
 /*
  * node_release_settled: the run is over: for every slot that carries the mark, @unmark is called with

@@ -14,7 +14,8 @@
 #include "fs/ownership/apply.h"
 #include "fs/request.h"
 
-static const char ACCESS_ACL[] = "system.posix_acl_access", XFS_ACL[] = "trusted.SGI_ACL_FILE";
+static const char ACCESS_ACL[] = "system.posix_acl_access", XFS_ACL[] = "trusted.SGI_ACL_FILE",
+		  CAPABILITY[] = "security.capability";
 
 /* The run's marks are ours, not the volume's. */
 static bool is_hidden(const char *name)
@@ -101,6 +102,28 @@ static void reply_value(fuse_req_t req, const char *op, fuse_ino_t ino, int r, c
 		fuse_reply_buf(req, value, len);
 }
 
+/*
+ * A write to a file takes its capabilities: the kernel asks whether there are any, and then removes them, as a user
+ * would who may (notify_change, setattr_prepare). On an append-only or immutable file no user may, but the writer's
+ * kernel. So who has asked for no more than that stands with the node until the next removal; who goes on to ask what
+ * they are is a user.
+ */
+static void note_asker(struct overlay *ov, fuse_req_t req, const struct node_info *node,
+		       const char *name, size_t size)
+{
+	enum { NOT_IN_OUR_NAMESPACE = 1 << 30 }; /* no thread has that number */
+	uint32_t thread = (uint32_t)fuse_req_ctx(req)->pid;
+
+	if (!(node->flags & NODE_WRITER) || strcmp(name, CAPABILITY) != 0)
+		return;
+	if (thread == 0)
+		thread = NOT_IN_OUR_NAMESPACE;
+	if (size == 0)
+		node_set_asker(ov->nodes, node->id, thread);
+	else if (node->asker == thread)
+		node_set_asker(ov->nodes, node->id, 0);
+}
+
 void ops_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 {
 	struct overlay *ov = ops_overlay(req);
@@ -112,6 +135,8 @@ void ops_getxattr(fuse_req_t req, fuse_ino_t ino, const char *name, size_t size)
 
 	if (r == 0)
 		r = get(ov, &node, fd, name, value, size, &len);
+	if (r == 0)
+		note_asker(ov, req, &node, name, size);
 	reply_value(req, "getxattr", ino, r, value, len, size);
 }
 
@@ -215,7 +240,7 @@ static int call(const char *path, const char *name, const char *value, size_t si
 
 static bool is_killing(const struct node_info *node, const char *name, bool remove)
 {
-	return remove && node->flags & NODE_WRITER && strcmp(name, "security.capability") == 0;
+	return remove && node->asker != 0 && strcmp(name, CAPABILITY) == 0;
 }
 
 /*
@@ -230,7 +255,7 @@ static int change(fuse_req_t req, fuse_ino_t ino, const char *name, const char *
 	AUTO_FD int fd = -1;
 	char path[TREE_FD_PATH_MAX];
 	struct node_info node;
-	bool takes_bit = false;
+	bool takes_bit = false, is_kill;
 	struct stat st = { 0 };
 	int r;
 
@@ -239,6 +264,7 @@ static int change(fuse_req_t req, fuse_ino_t ino, const char *name, const char *
 	r = node_open(ov->nodes, ino, &fd, &node);
 	if (r < 0)
 		return r;
+	is_kill = is_killing(&node, name, remove);
 	node_lock(ov->nodes, node.ino);
 	r = tree_stat(fd, &st);
 	tree_fd_path(fd, path);
@@ -248,7 +274,9 @@ static int change(fuse_req_t req, fuse_ino_t ino, const char *name, const char *
 	if (r == 0 && is_acl && (!remove || takes_bit || getxattr(path, name, NULL, 0) >= 0))
 		r = run_settle_changed(&ov->run, &node, fd, &st);
 	if (r == 0)
-		r = call(path, name, value, size, flags, remove, is_killing(&node, name, remove));
+		r = call(path, name, value, size, flags, remove, is_kill);
+	if (is_kill)
+		node_set_asker(ov->nodes, node.id, 0);
 	if (r == 0 && takes_bit && tree_stat(fd, &st) == 0 && st.st_mode & S_ISGID)
 		r = apply_mode(fd, TREE_FD_DIR, st.st_mode & 07777 & ~(mode_t)S_ISGID);
 	node_unlock(ov->nodes, node.ino);

@@ -89,7 +89,7 @@ struct node_slot {
 	uint32_t next_free;
 	int32_t handle_type;
 	uint32_t handle_len;
-	uint32_t spare;
+	uint32_t asker; /* node_set_asker() */
 	unsigned char handle[NODE_HANDLE_MAX];
 };
 

@@ -138,12 +138,17 @@ static bool has_flags(int fd)
 	       stx.stx_attributes & (STATX_ATTR_APPEND | STATX_ATTR_IMMUTABLE);
 }
 
+static bool is_default_acl_removal(const struct step *s)
+{
+	return op_is(s->op, "removexattr") && strcmp(s->name, "system.posix_acl_default") == 0;
+}
+
 /* Both fail, and on A it is the immutable or append-only flag that comes first (compare.h). */
 static bool is_flag_error(const struct scene *sc, const struct step *s, const struct objects *o,
 			  const struct result *a, const struct result *b)
 {
 	if (a->value >= 0 || a->error != EPERM ||
-	    (b->value >= 0 && !op_is(s->op, "access") && !op_is(s->op, "removexattr")))
+	    (b->value >= 0 && !op_is(s->op, "access") && !is_default_acl_removal(s)))
 		return false;
 	if (s->relative)
 		return true; /* only the worker knows which file it was */
@@ -203,8 +208,7 @@ static bool was_written(const struct scene *sc, uint64_t ino)
 static bool is_ambiguous(const struct scene *sc, const struct step *s)
 {
 	bool is_chown = op_is(s->op, "chown"), is_truncate = op_is(s->op, "truncate");
-	bool is_default_acl =
-		op_is(s->op, "removexattr") && strcmp(s->name, "system.posix_acl_default") == 0;
+	bool is_default_acl = is_default_acl_removal(s);
 	AUTO_FD int fd = -1;
 	struct stat st;
 

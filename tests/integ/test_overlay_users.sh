@@ -10,7 +10,7 @@
 . "$(dirname "$0")/lib.sh"
 need_root
 need_fuse
-need_tools setpriv setfacl getfacl chattr mkfs.ext4
+need_tools setpriv setfacl getfacl chattr setcap python3 mkfs.ext4
 own_mounts "$0" "$@"
 start_test
 
@@ -196,7 +196,11 @@ printf 'log\n' >"$lower/special/append"
 printf 'fixed\n' >"$lower/special/immutable"
 chmod 660 "$lower/special/append"
 chgrp "$gid" "$lower/special/append"
-chattr +a "$lower/special/append"
+printf 'log\n' >"$lower/special/capable"
+chgrp "$gid" "$lower/special/capable"
+setcap cap_net_raw+ep "$lower/special/capable"
+chmod 664 "$lower/special/capable"
+chattr +a "$lower/special/append" "$lower/special/capable"
 chattr +i "$lower/special/immutable"
 overlay main "$lower" "$target" "gid=$gid" paused
 check 'an append-only file: appends' sh -c 'echo more >>"$1"' _ "$target/special/append"
@@ -207,6 +211,29 @@ check_fails 'an append-only file: no truncating' "$helpers/setid" truncate "$tar
 check_fails 'an append-only file: no O_TRUNC' "$helpers/setid" open-trunc "$target/special/append"
 check_same 'an append-only file: as it should be' 'log more' \
 	"$(tr '\n' ' ' <"$lower/special/append" | sed 's/ $//')"
+# The kernel has us remove capabilities when somebody writes: only then may they go.
+check 'an append-only file that is written to loses its capabilities, and only then' python3 -c '
+import ctypes, os, sys
+CAPABILITY = "security.capability"
+path, lower = sys.argv[1:]
+libc = ctypes.CDLL(None)
+def is_there():
+    return libc.getxattr(path.encode(), CAPABILITY.encode(), None, 0) > 0
+def user_removes():
+    try:
+        os.removexattr(path, CAPABILITY)
+    except PermissionError:
+        return CAPABILITY not in os.listxattr(lower)
+    return True
+fd = os.open(path, os.O_WRONLY | os.O_APPEND)
+if user_removes():
+    sys.exit("a user removed them")
+if not is_there() or not os.getxattr(path, CAPABILITY) or user_removes():
+    sys.exit("a user removed them who had looked at them")
+os.write(fd, b"more")
+if CAPABILITY in os.listxattr(lower):
+    sys.exit("a write left them")
+' "$target/special/capable" "$lower/special/capable"
 check_fails 'an immutable file: no writing' "$helpers/setid" write "$target/special/immutable"
 check_fails 'an immutable file: no chmod' chmod 600 "$target/special/immutable"
 check 'converges' keeper main wait state=converged resume

@@ -198,6 +198,29 @@ static int run_trial(struct trial *t, struct difference *d)
 	return trial_run(t, false, d);
 }
 
+enum { PLACES = 2 };
+
+/* The two places, and the trees of the second trial under way. In a user namespace one process makes them all, outside. */
+static bool make_places(const struct settings *s, struct volume_place places[PLACES])
+{
+	struct volume_config config = s->volume;
+	struct volume second = VOLUME_CLOSED(&config);
+
+	if (s->volume.userns == USERNS_MAPPED || s->trial >= s->steps)
+		return false;
+	for (int i = 0; i < PLACES; i++) {
+		snprintf(places[i].scratch, sizeof(places[i].scratch), "%.128s/%d",
+			 s->volume.scratch, i);
+		places[i].made_fd = -1;
+		if (mkdir(places[i].scratch, 0755) < 0)
+			return false;
+	}
+	config.place = &places[1];
+	config.scratch = places[1].scratch;
+	volume_leave(&second, s->seed + 1);
+	return true;
+}
+
 static int run_trials(const struct settings *s)
 {
 	static const char *const userns_names[] = { "", " userns", " own userns" };
@@ -207,16 +230,26 @@ static int run_trials(const struct settings *s)
 	time_t until = time(NULL) + (time_t)s->seconds;
 	uint64_t done = 0, seed = s->seed;
 	unsigned different = 0, kills = 0, upgrades = 0, changes = 0;
+	struct volume_place places[PLACES];
+	bool has_places;
 
 	if (!steps || !d || !kinds)
 		return EXIT_USAGE;
+	has_places = make_places(s, places);
 	for (; done < s->steps && (s->seconds == 0 || time(NULL) < until); seed++) {
 		uint64_t count = s->trial < s->steps - done ? s->trial : s->steps - done;
 		struct trial t = {
 			.volume = s->volume, .seed = seed, .steps = steps, .count = (unsigned)count
 		};
-		int r = run_trial(&t, d);
+		int r;
 
+		if (has_places) {
+			t.volume.place = &places[(seed - s->seed) % PLACES];
+			t.volume.scratch = t.volume.place->scratch;
+			t.has_next = done + PLACES * s->trial < s->steps;
+			t.next_seed = seed + PLACES;
+		}
+		r = run_trial(&t, d);
 		if (r < 0) {
 			fprintf(stderr,
 				"differential: a trial of seed %llu could not be made: %s\n",

@@ -29,6 +29,7 @@ static bool try_without(struct trial *t, unsigned from, unsigned count,
 	memcpy(steps, t->steps, from * sizeof(*steps));
 	memcpy(steps + from, t->steps + from + count, (t->count - from - count) * sizeof(*steps));
 	shorter.steps = steps;
+	shorter.has_next = false;
 	shorter.count = t->count - count;
 	if (trial_run(&shorter, false, d) < 0 || !d->is_found ||
 	    strcmp(d->kind, io_difference->kind) != 0)

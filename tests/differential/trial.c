@@ -413,6 +413,9 @@ int trial_run(struct trial *t, bool makes_up, struct difference *ret_difference)
 	for (unsigned i = 0; i < WORKERS; i++)
 		sc->workers[i].fd = -1;
 	r = run_scene(sc, makes_up);
-	volume_close(&sc->volume);
+	if (t->has_next && !ret_difference->is_found)
+		volume_leave(&sc->volume, t->next_seed);
+	else
+		volume_close(&sc->volume);
 	return r;
 }

@@ -12,9 +12,11 @@ struct trial {
 	uint64_t seed; /* of the tree and, when they are made up, the steps */
 	unsigned count;
 	struct step *steps;
-	unsigned kills;	   /* servers that were killed, in the end */
-	unsigned changes;  /* that were made behind the overlay's back */
-	unsigned upgrades; /* and those that were followed by another while they lived */
+	bool has_next; /* another will be run at the volume's place, if this one finds no difference */
+	uint64_t next_seed; /* that one's */
+	unsigned kills;	    /* servers that were killed, in the end */
+	unsigned changes;   /* that were made behind the overlay's back */
+	unsigned upgrades;  /* and those that were followed by another while they lived */
 };
 
 /*

@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/differential/volume.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/loop.h>
 #include <poll.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -246,6 +250,43 @@ static int make_parents(const struct volume_config *c, bool is_for_inside)
 	return 0;
 }
 
+/* Two images of one file system with the tree in it, which was written out by an unmount. */
+static int make_images(const struct volume_config *c, int type, uint64_t seed)
+{
+	char at[PATH_BYTES], image_a[PATH_BYTES], image_b[PATH_BYTES];
+	int r;
+
+	path_in(c, EAGER, at);
+	path_in(c, "a.img", image_a);
+	path_in(c, "b.img", image_b);
+	r = make_image(c, type, image_a);
+	if (r == 0)
+		r = mount_at(c, type, image_a, at);
+	if (r == 0)
+		r = make_tree(at, seed);
+	if (r == 0 && umount(at) < 0)
+		r = -errno;
+	return r < 0 ? r : copy_image(image_a, image_b);
+}
+
+/*
+ * In a mount namespace that is not copied: a server that starts meanwhile, in a volume at another place, has copies of
+ * all mounts for a moment, and with one of them an unmount would write nothing.
+ */
+static int make_images_alone(const struct volume_config *c, int type, uint64_t seed)
+{
+	int status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		_exit(-(unshare(CLONE_NEWNS) < 0 ? -errno : make_images(c, type, seed)));
+	}
+	if (child < 0 || waitpid(child, &status, 0) < 0)
+		return -errno;
+	return WIFEXITED(status) ? -WEXITSTATUS(status) : -ECHILD;
+}
+
 /* The two trees. */
 static int make_trees(const struct volume_config *c, uint64_t seed, bool is_for_inside)
 {
@@ -260,20 +301,13 @@ static int make_trees(const struct volume_config *c, uint64_t seed, bool is_for_
 	path_in(c, "b.img", image_b);
 	r = make_parents(c, is_for_inside);
 	if (r == 0 && types[type].bytes)
-		r = make_image(c, type, image_a);
+		r = make_images_alone(c, type, seed);
 	if (r == 0)
 		r = mount_at(c, type, image_a, a);
 	if (r == 0)
-		r = make_tree(a, seed);
-	if (r == 0 && types[type].bytes) {
-		if (umount(a) < 0)
-			return -errno;
-		r = copy_image(image_a, image_b);
-		if (r == 0)
-			r = mount_at(c, type, image_a, a);
-	}
-	if (r == 0)
 		r = mount_at(c, type, image_b, b);
+	if (r == 0 && !types[type].bytes)
+		r = make_tree(a, seed);
 	if (r == 0 && !types[type].bytes)
 		r = make_tree(b, seed);
 	/* The mounted loop devices hold them. */
@@ -322,7 +356,7 @@ static int start_overlay(struct volume *v, uint64_t seed)
 
 	path_in(c, LOWER, lower);
 	path_in(c, TARGET, target);
-	snprintf(address.sun_path, sizeof(address.sun_path), "%.90s/control", c->scratch);
+	snprintf(address.sun_path, sizeof(address.sun_path), "%.99s/control", c->scratch);
 	unlink(address.sun_path);
 	if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof(address)) < 0 ||
 	    listen(listener, 4) < 0)
@@ -445,19 +479,23 @@ int volume_enter(const struct volume *v)
 	return setns(v->user_space_fd, CLONE_NEWUSER) < 0 ? -errno : 0;
 }
 
+/* Those that volume_leave() had made. */
+static int await_trees(struct volume_place *place, uint64_t seed)
+{
+	int result;
+	ssize_t n = read(place->made_fd, &result, sizeof(result));
+
+	cleanup_fd(&place->made_fd);
+	assert(seed == place->seed);
+	return n == sizeof(result) ? result : -ECHILD;
+}
+
 int volume_open(const struct volume_config *config, uint64_t seed, struct volume *ret)
 {
-	struct volume v = {
-		.config = config,
-		.eager_fd = -1,
-		.overlay_fd = -1,
-		.settled_fd = -1,
-		.lower_fd = -1,
-		.user_space_fd = -1,
-		.control_fd = -1,
-		.killer.control_fd = -1,
-	};
-	int r = config->userns == USERNS_MAPPED ? outside_ask(config->outside_fd, seed) :
+	struct volume v = VOLUME_CLOSED(config);
+	struct volume_place *place = config->place;
+	int r = place && place->made_fd >= 0	? await_trees(place, seed) :
+		config->userns == USERNS_MAPPED ? outside_ask(config->outside_fd, seed) :
 						  volume_make(config, seed, -1);
 
 	*ret = v;
@@ -484,17 +522,29 @@ unsigned volume_spare(struct volume *v)
 	return killer_stop(&v->killer);
 }
 
+static void close_descriptors(struct volume *v)
+{
+	cleanup_fd(&v->overlay_fd);
+	cleanup_fd(&v->lower_fd);
+	cleanup_fd(&v->settled_fd);
+	cleanup_fd(&v->user_space_fd);
+	cleanup_fd(&v->eager_fd);
+}
+
+/* The workers that were killed, and what an overlay has left behind. */
+static void reap_children(void)
+{
+	while (waitpid(-1, NULL, WNOHANG) > 0)
+		;
+}
+
 void volume_close(struct volume *v)
 {
 	static const char *const points[] = { TARGET_MAPPED, EAGER_MAPPED, TARGET,  LOWER,
 					      EAGER,	     "overlay",	   "lower", "eager" };
 
 	(void)volume_spare(v);
-	cleanup_fd(&v->overlay_fd);
-	cleanup_fd(&v->lower_fd);
-	cleanup_fd(&v->settled_fd);
-	cleanup_fd(&v->user_space_fd);
-	cleanup_fd(&v->eager_fd);
+	close_descriptors(v);
 	for (size_t i = 0; i < ARRAY_SIZE(points); i++) {
 		char path[PATH_BYTES];
 
@@ -512,8 +562,44 @@ void volume_close(struct volume *v)
 			cleanup_fd(&v->control_fd);
 		}
 	}
-	while (waitpid(-1, NULL, WNOHANG) > 0)
-		;
+	reap_children();
+}
+
+static void __attribute__((noreturn)) close_and_make(struct volume *v, uint64_t seed, int made_fd)
+{
+	int r;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	volume_close(v);
+	r = volume_make(v->config, seed, -1);
+	_exit(write(made_fd, &r, sizeof(r)) < 0);
+}
+
+void volume_leave(struct volume *v, uint64_t next_seed)
+{
+	struct volume_place *place = v->config->place;
+	int pair[2];
+	pid_t child;
+
+	(void)volume_spare(v); /* its thread */
+	if (pipe2(pair, O_CLOEXEC) < 0) {
+		volume_close(v);
+		return;
+	}
+	child = fork();
+	if (child == 0)
+		close_and_make(v, next_seed, pair[1]);
+	close(pair[1]);
+	if (child < 0) {
+		close(pair[0]);
+		volume_close(v);
+		return;
+	}
+	place->made_fd = pair[0];
+	place->seed = next_seed;
+	close_descriptors(v);
+	cleanup_fd(&v->control_fd);
+	reap_children();
 }
 
 /* ---- its keeper ---- */

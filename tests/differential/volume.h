@@ -24,13 +24,24 @@ enum volume_userns {
 	USERNS_OWN,    /* tmpfs: they are its own */
 };
 
+/*
+ * A directory for one volume after another. Two of them take turns: while a volume is used in one, a process closes the
+ * last one of the other and makes the trees of the next there.
+ */
+struct volume_place {
+	char scratch[160];
+	int made_fd;   /* says when they are made; -1: nobody makes any */
+	uint64_t seed; /* of these trees */
+};
+
 struct volume_config {
-	const char *type;    /* ext4, xfs, btrfs, tmpfs */
-	const char *program; /* fsgroupfs */
-	const char *scratch;
-	const char *atime;     /* mount option */
-	const char *transport; /* "dev" or "io_uring": how the overlay's requests come */
-	bool converges;	       /* while the steps run; else only at their end */
+	const char *type;	    /* ext4, xfs, btrfs, tmpfs */
+	const char *program;	    /* fsgroupfs */
+	const char *scratch;	    /* that of the place, if there is one */
+	struct volume_place *place; /* NULL: each volume is made when it is opened */
+	const char *atime;	    /* mount option */
+	const char *transport;	    /* "dev" or "io_uring": how the overlay's requests come */
+	bool converges;		    /* while the steps run; else only at their end */
 	bool is_exclusive;
 	bool refreshes; /* the tree below is changed behind the overlay's back (refresh.h); not exclusive */
 	unsigned
@@ -50,6 +61,13 @@ struct volume {
 	struct killer killer;
 };
 
+/* Nothing is open of it. */
+#define VOLUME_CLOSED(config_)                                                                     \
+	{                                                                                          \
+		.config = (config_), .eager_fd = -1, .overlay_fd = -1, .settled_fd = -1,           \
+		.lower_fd = -1, .user_space_fd = -1, .control_fd = -1, .killer.control_fd = -1,    \
+	}
+
 /* volume_tmpfs_data: options of a tmpfs whose root belongs to those in the user namespace, if it is mounted outside. */
 const char *volume_tmpfs_data(bool is_for_inside);
 
@@ -62,6 +80,12 @@ int volume_make(const struct volume_config *config, uint64_t seed, int userns_fd
 /* volume_open: on failure what was done is undone. @ret->lower_fd shows the tree as it was made. */
 int volume_open(const struct volume_config *config, uint64_t seed, struct volume *ret);
 void volume_close(struct volume *v);
+
+/*
+ * volume_leave: as volume_close(), which is done by a process of its own; then it makes the trees for the volume_open() of
+ * @next_seed, at the place of the volume. @v->config alone need be set.
+ */
+void volume_leave(struct volume *v, uint64_t next_seed);
 
 /*
  * volume_enter: in a worker that is root still: into the user namespace, with a mount namespace of its own in which there

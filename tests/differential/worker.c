@@ -189,7 +189,7 @@ int worker_start(unsigned index, const struct volume *volume, const int root_fds
 	return r;
 }
 
-/* All are ended before the first is waited for: that takes its time. */
+/* Not waited for: that takes its time, and the volume is not gone before they are. */
 void workers_stop(struct worker workers[WORKERS])
 {
 	for (unsigned i = 0; i < WORKERS; i++) {
@@ -200,8 +200,6 @@ void workers_stop(struct worker workers[WORKERS])
 		struct worker *w = &workers[i];
 
 		cleanup_fd(&w->fd);
-		if (w->pid > 0)
-			waitpid(w->pid, NULL, 0);
 		if (w->exchange)
 			munmap(w->exchange, sizeof(*w->exchange));
 		*w = (struct worker){ .fd = -1 };

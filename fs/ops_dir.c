@@ -194,8 +194,8 @@ static void read_dir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 
 	if (r == 0)
 		r = tree_reopen(dir_fd, S_IFDIR, O_RDONLY | O_DIRECTORY | noatime, &fd);
-	if (r == 0 && offset != 0 && lseek(fd, offset, SEEK_SET) < 0)
-		r = -errno;
+	if (r == 0 && offset != 0)
+		r = tree_seek(fd, offset);
 	if (r == 0) {
 		l.dir = &dir;
 		l.dir_fd = dir_fd;

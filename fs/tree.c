@@ -258,6 +258,18 @@ bool tree_has_no_writer(int fd)
 	       fcntl(file, F_SETLEASE, F_RDLCK) == 0 && fcntl(file, F_SETLEASE, F_UNLCK) == 0;
 }
 
+int tree_seek(int fd, off64_t next)
+{
+	struct stat st;
+	int r;
+
+	if (lseek(fd, next, SEEK_SET) >= 0)
+		return 0;
+	r = -errno;
+	/* ext4 calls the cookies of a directory invalid once it has been removed. */
+	return tree_stat(fd, &st) == 0 && st.st_nlink == 0 ? -ENOENT : r;
+}
+
 ssize_t tree_read_entries(int fd, void *ret_entries, size_t size)
 {
 	long n = syscall(SYS_getdents64, fd, ret_entries, size);

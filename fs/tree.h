@@ -121,6 +121,12 @@ struct tree_entry {
 	char name[];
 };
 
+/*
+ * tree_seek: lets the open directory @fd go on behind the entry with the cookie @next; 0: at its beginning. Returns 0,
+ * -ENOENT when the directory has been removed, or -errno.
+ */
+int tree_seek(int fd, off64_t next);
+
 /* tree_read_entries: the next entries of the open directory @fd. Returns bytes, 0 at its end, or -errno. */
 ssize_t tree_read_entries(int fd, void *ret_entries, size_t size);
 

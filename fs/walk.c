@@ -196,14 +196,16 @@ static int dir_read(struct walk_dir *dir)
 	bool is_sorted = true;
 	ino64_t last = 0;
 	ssize_t n;
+	int r;
 
 	if (!l)
 		dir->listing = l = malloc(sizeof(*l));
 	if (!l)
 		return -ENOMEM;
 	l->count = l->at = 0;
-	if (lseek(dir->fd, dir->cookie, SEEK_SET) < 0)
-		return -errno;
+	r = tree_seek(dir->fd, dir->cookie);
+	if (r < 0)
+		return r;
 	n = tree_read_entries(dir->fd, l->bytes, is_kept ? ENTRIES_BYTES : ENTRIES_BYTES_DEEP);
 	if (n <= 0)
 		return (int)n;

@@ -26,6 +26,8 @@ struct record {
 	size_t count, allowed;
 };
 
+static int removed_below = -1; /* the tree that file_and_remove() removes directories of */
+
 struct fixture {
 	char path[64];
 	struct tree tree;
@@ -155,6 +157,20 @@ static int walk(struct fixture *f, unsigned threads)
 	return walk_tree(&f->tree, f->tree.root_fd, 0, threads, &hooks);
 }
 
+/* Somebody else takes everything away: each file when it is met, and its directory with the last. */
+static bool file_and_remove(void *context, const struct walk_dir *dir, int dir_fd,
+			    const struct tree_entry *entry)
+{
+	char path[32];
+
+	file(context, dir, dir_fd, entry);
+	assert_return_code(unlinkat(dir_fd, entry->name, 0), errno);
+	walk_path(dir, "", path, sizeof(path));
+	if (unlinkat(removed_below, path, AT_REMOVEDIR) < 0)
+		assert_int_equal(errno, ENOTEMPTY);
+	return true;
+}
+
 static size_t find(const struct record *record, const char *path)
 {
 	for (size_t i = 0; i < record->count; i++) {
@@ -227,6 +243,22 @@ static void walk_tree_refused_directory_is_passed_over(void **state)
 	check_order(&f->record, ENTRIES);
 }
 
+/* ext4 refuses to go on behind an entry of a directory that is no more. */
+static void walk_tree_removed_directory_is_no_failure(void **state)
+{
+	struct fixture *f = *state;
+	const struct walk_hooks hooks = {
+		go_on, file_and_remove, enter, leave, failed, &f->record
+	};
+	char path[sizeof(f->path) + sizeof("/d0/e0")];
+
+	removed_below = f->tree.root_fd;
+	assert_int_equal(walk_tree(&f->tree, f->tree.root_fd, 0, 1, &hooks), 1);
+	check_order(&f->record, ENTRIES);
+	snprintf(path, sizeof(path), "%s/d0/e0", f->path);
+	assert_int_equal(access(path, F_OK), -1);
+}
+
 static void walk_tree_stopped_returns_0_and_leaves_nothing_open(void **state)
 {
 	struct fixture *f = *state;
@@ -276,6 +308,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(
 			walk_tree_many_threads_meet_each_once_children_first, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(walk_tree_refused_directory_is_passed_over, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(walk_tree_removed_directory_is_no_failure, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(walk_tree_stopped_returns_0_and_leaves_nothing_open,
 						set_up, tear_down),

@@ -24,7 +24,7 @@ refreshed() {
 
 	shift
 	for type in tmpfs ext4 xfs btrfs; do
-		"$differential" --fs "$type" --refresh --coherence shared --atime noatime --seed "${DIFFERENTIAL_SEED:-1}" \
+		"$differential" --fs "$type" --refresh --coherence shared --atime relatime --seed "${DIFFERENTIAL_SEED:-1}" \
 			--steps "${DIFFERENTIAL_STEPS:-600}" --shrink 20 "$@" >"$scratch/$type.log" 2>&1 &
 		running[$type]=$!
 	done

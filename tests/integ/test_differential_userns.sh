@@ -13,7 +13,7 @@ start_differential "$@"
 # try_on TYPE WHOSE MODE COHERENCE DURABLE
 try_on() {
 	check "$1 ($2), $3, $4" "$differential" --fs "$1" --userns "$2" --mode "$3" --coherence "$4" --durable "$5" \
-		--atime noatime --seed "${DIFFERENTIAL_SEED:-1}" --steps "${DIFFERENTIAL_STEPS:-1800}" --shrink 20
+		--atime relatime --seed "${DIFFERENTIAL_SEED:-1}" --steps "${DIFFERENTIAL_STEPS:-1800}" --shrink 20
 }
 
 for type in tmpfs ext4 xfs btrfs; do

@@ -197,8 +197,13 @@ void backing_look_for_rest(struct overlay *ov, struct node_info *io_node, int fd
 {
 	struct node_open_state state;
 
-	if (!(io_node->flags & NODE_WRITTEN) || !ov->is_exclusive)
+	if (!(io_node->flags & NODE_WRITTEN))
 		return;
+	if (!ov->is_exclusive) {
+		if (node_open_state_get(ov->nodes, io_node->id, &state) == 0 && state.nopen == 0)
+			rest_ask(&ov->rest, io_node->id);
+		return;
+	}
 	node_lock(ov->nodes, io_node->ino);
 	if (node_open_state_get(ov->nodes, io_node->id, &state) == 0 && state.nopen == 0 &&
 	    has_no_writer(fd)) {

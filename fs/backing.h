@@ -59,7 +59,8 @@ int backing_open_created(struct overlay *ov, const struct node_info *node, int f
  * either, its attributes may be cached again: *io_node is no longer NODE_WRITTEN. To be called before the
  * attributes are read. @fd: O_PATH
  *
- * Only in exclusive coherence: another's open(2) without blocking could meet our look.
+ * Where others use the lower tree, another's open(2) without blocking could meet our look, and his lease: there the
+ * kernel is asked (rest.h), and *io_node stays as it is.
  */
 void backing_look_for_rest(struct overlay *ov, struct node_info *io_node, int fd);
 

@@ -198,6 +198,28 @@ int node_slot_new(struct node_table *t, const struct tree_key *key, uint64_t ino
 	return 0;
 }
 
+/*
+ * The kernel has forgotten a file that was written. A mapping of it outlives its last close, but not the kernel's
+ * inode: the lower file that is mapped holds the name by which the user opened it (backing_file_user_path()). So nothing
+ * is stored to it any more.
+ */
+static void note_rest(struct node_table *t, uint32_t slot)
+{
+	uint64_t *place = &t->kept[t->kept_next % NODE_KEPT_MAX], oldest = *place;
+	uint32_t other;
+
+	t->shared->slots[slot].flags &= ~(uint32_t)NODE_WRITTEN;
+	atomic_fetch_add(&t->rests, 1);
+	if (!(t->shared->slots[slot].flags & NODE_KEPT))
+		return;
+	*place = node_id_of(t, slot);
+	t->kept_next++;
+	if (node_slot_check(t, oldest, &other) == 0 && other != slot) {
+		t->shared->slots[other].flags &= ~(uint32_t)NODE_KEPT;
+		node_slot_release(t, other);
+	}
+}
+
 void node_slot_release(struct node_table *t, uint32_t slot)
 {
 	struct shared_header *h = t->shared->header;
@@ -209,7 +231,11 @@ void node_slot_release(struct node_table *t, uint32_t slot)
 	forget_directory(t, slot);
 	if (s->flags & NODE_KEYED || s->nopen == 0)
 		node_slot_unpin(t, slot);
-	if (s->nopen > 0 || (s->flags & NODE_REMEMBERED && !(s->flags & NODE_UNLINKED)))
+	if (s->nopen > 0)
+		return;
+	if (s->flags & NODE_WRITTEN)
+		note_rest(t, slot);
+	if (s->flags & (NODE_REMEMBERED | NODE_KEPT) && !(s->flags & NODE_UNLINKED))
 		return;
 	node_index_remove(t, slot);
 	atomic_fetch_sub(node_ino_count(t, s->ino), 1);
@@ -346,6 +372,7 @@ int node_lookup_made(struct node_table *t, int fd, const struct stat *st, uint64
 			else
 				s->exclude &= exclude;
 			s->flags |= flags;
+			s->flags &= ~(uint32_t)NODE_KEPT;
 			node_change_begin(t, slot);
 			s->nlookup++;
 			if (rec)
@@ -729,6 +756,29 @@ int node_open_state_set(struct node_table *t, uint64_t id, const struct node_ope
 	}
 	node_table_unlock(t);
 	return r;
+}
+
+bool node_prepare_prune(struct node_table *t, uint64_t id)
+{
+	bool is_resting = false;
+	uint32_t slot;
+
+	pthread_mutex_lock(&t->lock);
+	if (node_slot_check(t, id, &slot) == 0) {
+		struct node_slot *s = &t->shared->slots[slot];
+
+		is_resting = s->flags & NODE_WRITTEN && s->nopen == 0;
+		/* One that is keyed holds a descriptor as long as it is known. */
+		if (is_resting && !(s->flags & NODE_KEYED))
+			s->flags |= NODE_KEPT;
+	}
+	node_table_unlock(t);
+	return is_resting;
+}
+
+uint64_t node_rests(const struct node_table *t)
+{
+	return atomic_load(&t->rests);
 }
 
 void node_rest(struct node_table *t, uint64_t id)

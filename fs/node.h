@@ -30,6 +30,8 @@
 
 #define NODE_ROOT 1ULL
 
+enum { NODE_KEPT_MAX = 16384 }; /* ids that are known for a while after node_prepare_prune() */
+
 struct node_table;
 
 /* A copy of what a slot says; valid as long as the kernel holds a lookup on the node. */
@@ -168,6 +170,18 @@ struct node_open_state {
 };
 int node_open_state_get(struct node_table *t, uint64_t id, struct node_open_state *ret_state);
 int node_open_state_set(struct node_table *t, uint64_t id, const struct node_open_state *state);
+
+/*
+ * node_prepare_prune: whether the kernel may be asked to forget the node, only that it takes it for rested after that: it is
+ * NODE_WRITTEN and not open. If so its id will be known for a while, as file handles that users have name it.
+ */
+bool node_prepare_prune(struct node_table *t, uint64_t id);
+
+/*
+ * node_rests: how often a node ceased to be NODE_WRITTEN because the kernel forgot it. Attributes that were read before
+ * one did may be older than the last that was stored to it. Without lock.
+ */
+uint64_t node_rests(const struct node_table *t);
 
 /* node_rest: nobody writes to the inode any more, under its lock: it is no longer NODE_WRITTEN. */
 void node_rest(struct node_table *t, uint64_t id);

@@ -70,7 +70,7 @@ static int adopt_slots(struct node_table *t)
 			h->free_head = slot;
 			continue;
 		}
-		s->flags &= ~(uint32_t)NODE_HELD;
+		s->flags &= ~(uint32_t)(NODE_HELD | NODE_KEPT);
 		node_index_put(t, slot);
 		atomic_fetch_add(node_ino_count(t, s->ino), 1);
 		t->used++;

@@ -42,6 +42,10 @@ struct node_table {
 	unsigned doomed_count;
 	uint32_t used;
 	_Atomic uint64_t opens;
+	_Atomic uint64_t rests;
+	uint64_t kept
+		[NODE_KEPT_MAX]; /* ids that were forgotten while NODE_KEPT; a ring, kept_next the oldest */
+	unsigned kept_next;
 	_Atomic uint32_t ino_counts[INO_COUNTS]; /* slots in use by a hash of their inode number */
 
 	pthread_mutex_t inode_locks[INODE_LOCKS];

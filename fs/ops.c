@@ -65,13 +65,21 @@ static int look_again(struct overlay *ov, const struct node_info *node, int fd, 
 	return r;
 }
 
-int ops_entry(struct overlay *ov, int fd, const struct stat *st, uint64_t look, uint64_t exclude,
-	      struct fuse_entry_param *ret_entry)
+struct ops_look ops_look(const struct overlay *ov)
+{
+	return (struct ops_look){ .applied = run_look(&ov->run), .rests = node_rests(ov->nodes) };
+}
+
+int ops_entry(struct overlay *ov, int fd, const struct stat *st, struct ops_look look,
+	      uint64_t exclude, struct fuse_entry_param *ret_entry)
 {
 	struct node_info node;
 	int r = ops_entry_made(ov, fd, st, exclude, 0, ret_entry);
 
-	if (r < 0 || !run_has_applied(&ov->run, look) ||
+	/* It may have been this one, found by another name. */
+	if (r == 0 && node_rests(ov->nodes) != look.rests)
+		ret_entry->attr_timeout = 0;
+	if (r < 0 || !run_has_applied(&ov->run, look.applied) ||
 	    node_get(ov->nodes, ret_entry->ino, &node) < 0)
 		return r;
 	/* The walk did not know the node: what it changed it has not told the kernel. */

@@ -80,13 +80,19 @@ void ops_reply_error(fuse_req_t req, const char *op, fuse_ino_t ino, int error);
 /* ops_attr_timeout: how long the kernel may believe the attributes of a node with these flags. */
 double ops_attr_timeout(const struct overlay *ov, uint32_t node_flags);
 
+/* What had happened when attributes were read: ops_look(), before that. */
+struct ops_look {
+	uint64_t applied, rests; /* run_look(), node_rests() */
+};
+struct ops_look ops_look(const struct overlay *ov);
+
 /*
  * ops_entry: looks @fd up in the table (one more lookup for the kernel) and fills the entry to reply.
- * @look:    run_look() before @st was read
+ * @look:    ops_look() before @st was read
  * @exclude: the pattern set that follows from its name.
  */
-int ops_entry(struct overlay *ov, int fd, const struct stat *st, uint64_t look, uint64_t exclude,
-	      struct fuse_entry_param *ret_entry);
+int ops_entry(struct overlay *ov, int fd, const struct stat *st, struct ops_look look,
+	      uint64_t exclude, struct fuse_entry_param *ret_entry);
 
 /* ops_entry_made: for what was just made, with the flags of run_note_created(). */
 int ops_entry_made(struct overlay *ov, int fd, const struct stat *st, uint64_t exclude,

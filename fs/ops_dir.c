@@ -131,7 +131,7 @@ static int add(struct listing *l, const struct tree_entry *entry)
 	if (need > room || !ledger_has_room())
 		return 0;
 	if (!is_dot(entry->name) && tree_name_is_valid(entry->name)) {
-		uint64_t look = run_look(&l->ov->run);
+		struct ops_look look = ops_look(l->ov);
 
 		r = tree_pin(l->dir_fd, entry->name, &fd, &st);
 		if (r == 0) {

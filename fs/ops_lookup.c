@@ -37,7 +37,8 @@ void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	AUTO_FD int fd = -1;
 	struct fuse_entry_param entry = { .entry_timeout = ov->entry_timeout };
 	struct node_info dir, self;
-	uint64_t exclude = 0, look = run_look(&ov->run);
+	struct ops_look look = ops_look(ov);
+	uint64_t exclude = 0;
 	struct stat st;
 	int r = node_open(ov->nodes, parent, &dir_fd, &dir);
 

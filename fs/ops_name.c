@@ -37,7 +37,8 @@ void ops_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const char 
 	char path[TREE_FD_PATH_MAX];
 	struct fuse_entry_param entry;
 	struct node_info node, dir;
-	uint64_t exclude = 0, look = 0;
+	struct ops_look look = { 0 };
+	uint64_t exclude = 0;
 	struct stat st;
 	int r = tree_name_check(new_name);
 
@@ -59,12 +60,12 @@ void ops_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const char 
 	if (r == 0) {
 		node_relinked(ov->nodes, ino);
 		exclude = exclude_child(ov->options->exclude, dir.exclude, new_name, false);
-		look = run_look(&ov->run);
+		look = ops_look(ov);
 		r = tree_stat(fd, &st);
 	}
 	if (r == 0 && may_be_pending(ov, &node)) {
 		converge_moved(ov->converger, fd, &st, exclude);
-		look = run_look(&ov->run);
+		look = ops_look(ov);
 		r = tree_stat(fd, &st);
 	}
 	if (r == 0)

@@ -18,6 +18,7 @@
 #include "fs/gate.h"
 #include "fs/node.h"
 #include "fs/options.h"
+#include "fs/rest.h"
 #include "fs/run.h"
 #include "fs/shared.h"
 #include "fs/stash.h"
@@ -38,6 +39,7 @@ struct overlay {
 	struct converger *converger; /* NULL: nothing is ever written (virtual, none) */
 	struct brake brake;
 	struct gate gate;
+	struct rest rest;
 	struct fuse_session *session;
 	struct server_threads *threads; /* of session.c */
 	int device_fd;			/* of /dev/fuse */

@@ -18,7 +18,7 @@ enum {
 #define INIT_ALLOW_IDMAP (1ULL << 40)
 #define INIT_OVER_IO_URING (1ULL << 41)
 #define UNIQUE_RESEND (1ULL << 63)
-enum { NOTIFY_RESEND = 7 };
+enum { NOTIFY_RESEND = 7, NOTIFY_PRUNE = 9, MINOR_OF_PRUNE = 45 };
 
 /* fuse_in_header with the field that older headers call padding. */
 struct in_header {
@@ -182,10 +182,35 @@ bool request_can_idmap(const void *init, size_t len)
 	return read_init_flags2(init, len, &flags2) && flags2 & INIT_ALLOW_IDMAP >> 32;
 }
 
+bool request_can_prune(const void *init, size_t len)
+{
+	uint32_t version[2]; /* major and minor: the first two of fuse_init_in */
+
+	if (len < sizeof(struct in_header) + sizeof(version))
+		return false;
+	memcpy(version, (const char *)init + sizeof(struct in_header), sizeof(version));
+	return version[0] == FUSE_KERNEL_VERSION && version[1] >= MINOR_OF_PRUNE;
+}
+
 size_t request_resend(void *ret_notification)
 {
 	/* A notification is an answer to request 0, with its code for an error. */
 	return request_error_reply(0, -NOTIFY_RESEND, ret_notification);
+}
+
+size_t request_prune(const uint64_t *nodes, uint32_t count, void *ret_notification)
+{
+	struct {
+		struct fuse_out_header out;
+		uint32_t count, padding; /* fuse_notify_prune_out */
+		uint64_t spare;
+	} head = { .count = count };
+
+	head.out.len = (uint32_t)REQUEST_PRUNE_BYTES(count);
+	head.out.error = NOTIFY_PRUNE;
+	memcpy(ret_notification, &head, sizeof(head));
+	memcpy((char *)ret_notification + sizeof(head), nodes, count * sizeof(nodes[0]));
+	return head.out.len;
 }
 
 bool request_is_init(const void *bytes, size_t len)

@@ -55,8 +55,18 @@ bool request_can_ring(const void *init, size_t len);
 /* request_can_idmap: whether mounts of the kernel of this INIT request can be idmapped (FUSE_ALLOW_IDMAP). */
 bool request_can_idmap(const void *init, size_t len);
 
+/* request_can_prune: whether the kernel of this INIT request can be asked to forget nodes (FUSE_NOTIFY_PRUNE, Linux 6.18). */
+bool request_can_prune(const void *init, size_t len);
+
 /* request_resend: the bytes that ask the kernel for it: 16, into @ret_notification. */
 size_t request_resend(void *ret_notification);
+
+/*
+ * request_prune: the bytes that ask the kernel to drop what nobody uses of @nodes, which it then forgets.
+ * @ret_notification: REQUEST_PRUNE_BYTES(count)
+ */
+#define REQUEST_PRUNE_BYTES(count) (32 + 8 * (count))
+size_t request_prune(const uint64_t *nodes, uint32_t count, void *ret_notification);
 
 /* request_is_init */
 bool request_is_init(const void *bytes, size_t len);

@@ -505,6 +505,7 @@ static int prepare(struct server *s, const struct overlay_options *options,
 	ov->entry_timeout = ov->attr_timeout = exclusive ? TIMEOUT_EXCLUSIVE : TIMEOUT_SHARED;
 	explainer_init(&s->explainer, ov);
 	prctl(PR_SET_NAME, "fsgroupfs-srv");
+	rest_init(&ov->rest);
 	signal(SIGIO, SIG_IGN);		       /* tree_has_no_writer() */
 	prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0); /* the keeper's own thrift */
 
@@ -657,6 +658,7 @@ static bool give_way(struct server *s)
 	converge_stop(s->ov.converger);
 	walks = walks && !atomic_load(&s->ov.shared.header->walk_done);
 	explainer_wait(&s->explainer);
+	rest_stop(&s->ov.rest);
 	r = drain_requests(s);
 	if (r == 0)
 		leave_behind(s);
@@ -666,6 +668,8 @@ static bool give_way(struct server *s)
 	atomic_store(&s->ov.shared.header->drained, 0);
 	if (r == 0)
 		session_go_on(&s->ov);
+	if ((r = rest_start(&s->ov)) < 0)
+		log_line(LOG_ERROR, "rest", "%s (ignoring)", strerror(-r));
 	if (walks && (r = converge_start(s->ov.converger)) < 0)
 		log_line(LOG_ERROR, "converge", "%s", strerror(-r));
 	handle_heard(s);
@@ -739,6 +743,10 @@ int server_main(const struct overlay_options *options, const struct server_fds *
 		r = session_run(&s->ov);
 	}
 	if (r == 0) {
+		step = "a thread";
+		r = rest_start(&s->ov);
+	}
+	if (r == 0) {
 		step = "converger";
 		if (must_walk) {
 			s->walk_began_ns = pace_now_ns();
@@ -756,6 +764,7 @@ int server_main(const struct overlay_options *options, const struct server_fds *
 		return CHANNEL_EXIT_DRAINED;
 	explainer_wait(&s->explainer);
 	converge_stop(s->ov.converger);
+	rest_stop(&s->ov.rest);
 	session_close(&s->ov);
 	converge_free(s->ov.converger);
 	node_table_free(s->ov.nodes);

@@ -49,6 +49,8 @@ requests() {
 	awk '$1 == "syscr:" { print $2 }' "/proc/$server/io"
 }
 
+asked() { keeper main get requests; }
+
 # soon TEXT WANTED COMMAND...: its output becomes that within three seconds.
 soon() {
 	local text=$1 wanted=$2 got i
@@ -61,6 +63,14 @@ soon() {
 		sleep 0.1
 	done
 	check_same "$text" "$wanted" "$got"
+}
+
+# Whether the kernel can be asked to forget files (Linux 6.18).
+has_prune() {
+	local major minor
+
+	IFS=.- read -r major minor _ < <(uname -r)
+	[ "$major" -gt 6 ] || { [ "$major" = 6 ] && [ "$minor" -ge 18 ]; }
 }
 
 names() {
@@ -99,7 +109,6 @@ chmod 640 "$target/hot"
 check_same 'a change of mode is seen' "1000:$gid:640" "$(attributes "$target/hot")"
 echo text >"$target/dir/written"
 stat -c '%s %y' "$target/dir/written" >/dev/null
-asked() { keeper main get requests; }
 before=$(asked)
 look_at_written() {
 	local i
@@ -248,6 +257,69 @@ check_same 'the replaced one too, for who has it open' "0 $gid 664" "$(stat -L -
 check_same 'and a removed one' "0 $gid 664" "$(stat -L -c '%u %g %a' /proc/self/fd/6)"
 check_same 'which can be read' content "$(cat <&6)"
 exec 5<&- 6<&-
+printf 'text\n' >"$target/written"
+# Not for the root's ACL: see above.
+number_asked() {
+	asked | tr ' ' '\n' | awk -F : '/^(LOOKUP|GETATTR)/ { n += $2 } END { print n + 0 }'
+}
+# Of a thousand looks hardly any asks: a few may be a second after the last.
+looks_are_kept() {
+	local before
+
+	before=$(number_asked)
+	python3 -c 'import os, sys
+for i in range(1000):
+    os.stat(sys.argv[1])' "$target/written"
+	[ $(($(number_asked) - before)) -ge 500 ] || echo kept
+}
+if has_prune; then
+	handle=$(python3 -c '
+import ctypes, sys
+libc = ctypes.CDLL(None, use_errno=True)
+class handle(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_uint), ("type", ctypes.c_int), ("data", ctypes.c_ubyte * 128)]
+h, mount = handle(128), ctypes.c_int()
+if libc.name_to_handle_at(-100, sys.argv[1].encode(), ctypes.byref(h), ctypes.byref(mount), 0) < 0:
+    raise OSError(ctypes.get_errno(), "name_to_handle_at")
+print(h.type, bytes(h.data[:h.bytes]).hex())
+' "$target/written")
+	soon 'what was written and closed is not asked for again' kept looks_are_kept
+	check 'its handle leads to it as before' python3 -c '
+import ctypes, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+class handle(ctypes.Structure):
+    _fields_ = [("bytes", ctypes.c_uint), ("type", ctypes.c_int), ("data", ctypes.c_ubyte * 128)]
+kind, data = sys.argv[3].split()
+h = handle(len(data) // 2, int(kind), (ctypes.c_ubyte * 128)(*bytes.fromhex(data)))
+at = os.open(sys.argv[1], os.O_RDONLY)
+fd = libc.open_by_handle_at(at, ctypes.byref(h), os.O_RDONLY)
+if fd < 0:
+    raise OSError(ctypes.get_errno(), "open_by_handle_at")
+sys.exit(os.fstat(fd).st_ino != os.stat(sys.argv[2]).st_ino)
+' "$target" "$target/written" "$handle"
+fi
+exec 5>>"$target/written"
+check 'but while it is open for writing' [ "$(looks_are_kept)" != kept ]
+echo more >&5
+check_same 'a size that grows is seen at once' 10 "$(stat -c %s "$target/written")"
+exec 5>&-
+check 'nor, when it is closed, as long as it may be stored to' python3 -c '
+import mmap, os, sys, time
+name = sys.argv[1]
+fd = os.open(name, os.O_RDWR)
+memory = mmap.mmap(fd, 10)
+os.close(fd)
+for i in range(20):
+    memory[0] = 65
+    memory.flush()
+    before = os.stat(name).st_mtime_ns
+    time.sleep(0.02)  # the kernel is asked to forget it
+    os.stat(name)
+    memory[1] = 66
+    if os.stat(name).st_mtime_ns == before:
+        sys.exit("the time is the old one after store %d" % i)
+' "$target/written"
+! has_prune || soon 'and again when it is not mapped any more' kept looks_are_kept
 finish shared
 
 for coherence in exclusive shared; do

@@ -542,6 +542,78 @@ static void node_open_state_set_counts_opens_and_holds_the_node(void **state)
 	assert_int_equal(node_open_state_set(f->table, info.id, &open_state), -ESTALE);
 }
 
+/* As its last close leaves it. */
+static void write_to(struct fixture *f, uint64_t id)
+{
+	const struct node_open_state written = { .flags = NODE_WRITTEN };
+
+	assert_int_equal(node_open_state_set(f->table, id, &written), 0);
+}
+
+static void node_forget_is_the_rest_of_what_was_written(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info info = lookup(f, "a");
+	uint64_t rests = node_rests(f->table);
+
+	settle(f, "a", NODE_SETTLED);
+	write_to(f, info.id);
+	assert_true(lookup(f, "a").flags & NODE_WRITTEN);
+	node_forget(f->table, info.id, 1);
+	assert_true(lookup(f, "a").flags & NODE_WRITTEN);
+	assert_int_equal(node_rests(f->table), rests);
+	node_forget(f->table, info.id, 2);
+	assert_int_equal(node_rests(f->table), rests + 1);
+	info = lookup(f, "a");
+	assert_false(info.flags & NODE_WRITTEN);
+	assert_true(info.flags & NODE_SETTLED);
+}
+
+static void node_prepare_prune_is_for_what_was_written_and_is_closed(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info info = lookup(f, "a");
+	struct node_open_state open_state = { .nopen = 1, .flags = NODE_WRITTEN };
+
+	assert_false(node_prepare_prune(f->table, info.id));
+	assert_int_equal(node_open_state_set(f->table, info.id, &open_state), 0);
+	assert_false(node_prepare_prune(f->table, info.id));
+	write_to(f, info.id);
+	assert_true(node_prepare_prune(f->table, info.id));
+	assert_false(node_prepare_prune(f->table, info.id + 1));
+}
+
+static void node_prepare_prune_keeps_the_id_until_others_need_the_room(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info info = lookup(f, "a");
+
+	write_to(f, info.id);
+	assert_true(node_prepare_prune(f->table, info.id));
+	node_forget(f->table, info.id, 1);
+	assert_true(is_known(f, info.id));
+	assert_opens(f, info.id, info.ino);
+	assert_int_equal(lookup(f, "a").id, info.id);
+	/* Found again, it is a node like any other. */
+	node_forget(f->table, info.id, 1);
+	assert_false(is_known(f, info.id));
+
+	info = lookup(f, "a");
+	write_to(f, info.id);
+	assert_true(node_prepare_prune(f->table, info.id));
+	node_forget(f->table, info.id, 1);
+	for (int i = 0; i < NODE_KEPT_MAX; i++) {
+		struct node_info other = lookup(f, "b");
+
+		assert_true(i < NODE_KEPT_MAX - 1 || is_known(f, info.id));
+		write_to(f, other.id);
+		assert_true(node_prepare_prune(f->table, other.id));
+		node_forget(f->table, other.id, 1);
+	}
+	assert_false(is_known(f, info.id));
+	assert_int_equal(node_count(f->table), 2);
+}
+
 struct seen {
 	unsigned count;
 	uint64_t id;
@@ -874,6 +946,9 @@ int main(void)
 		BOTH(node_unlinked_another_file_is_another_node),
 		BOTH(node_relinked_is_remembered_again),
 		BOTH(node_open_state_set_counts_opens_and_holds_the_node),
+		BOTH(node_forget_is_the_rest_of_what_was_written),
+		BOTH(node_prepare_prune_is_for_what_was_written_and_is_closed),
+		HANDLES(node_prepare_prune_keeps_the_id_until_others_need_the_room),
 		BOTH(node_each_open_finds_what_is_open_and_nothing_else),
 		BOTH(node_open_state_set_other_flags_are_not_its),
 		HANDLES(node_open_directory_in_use_is_kept),

@@ -364,6 +364,41 @@ static void request_patch_init_reply_short_is_refused_or_left(void **state)
 }
 
 /* Every opcode cut at every byte, and random bytes: nothing is read outside (sanitizers are the judge). */
+static void request_prune_names_the_nodes(void **state)
+{
+	const uint64_t nodes[] = { 0x100000002, 3 };
+	unsigned char bytes[REQUEST_PRUNE_BYTES(2)];
+	const struct fuse_out_header *out = (const void *)bytes;
+	uint32_t count;
+
+	(void)state;
+	assert_int_equal(request_prune(nodes, 2, bytes), sizeof(bytes));
+	assert_int_equal(out->len, 48);
+	assert_int_equal(out->error, 9);
+	assert_int_equal(out->unique, 0);
+	memcpy(&count, bytes + 16, sizeof(count));
+	assert_int_equal(count, 2);
+	assert_memory_equal(bytes + 32, nodes, sizeof(nodes));
+}
+
+static void request_can_prune_follows_the_protocol(void **state)
+{
+	static const struct {
+		uint32_t major, minor;
+		bool can;
+	} cases[] = { { 7, 44, false }, { 7, 45, true }, { 7, 46, true }, { 8, 45, false } };
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct bytes b = make(FUSE_INIT);
+
+		put_u32(&b, cases[i].major);
+		put_u32(&b, cases[i].minor);
+		assert_int_equal(request_can_prune(b.data, b.len), cases[i].can);
+		assert_false(request_can_prune(b.data, b.len - 1));
+	}
+}
+
 static void request_any_bytes_are_survived(void **state)
 {
 	unsigned seed = 1;
@@ -402,6 +437,8 @@ int main(void)
 		cmocka_unit_test(request_patch_init_reply_over_ring_is_added_when_asked_for),
 		cmocka_unit_test(request_patch_init_reply_idmap_is_added_where_wanted),
 		cmocka_unit_test(request_patch_init_reply_short_is_refused_or_left),
+		cmocka_unit_test(request_prune_names_the_nodes),
+		cmocka_unit_test(request_can_prune_follows_the_protocol),
 		cmocka_unit_test(request_any_bytes_are_survived),
 	};
 

@@ -13,6 +13,7 @@
 #   OBJ=DIR              the objects      (default build/obj,   with SANITIZE build/san-LIST/obj)
 #   TESTBIN=DIR          the test programs (default build/tests, with SANITIZE build/san-LIST/tests)
 #   QUICK=1, PARTS=LIST  make bench: a small one; some of its parts (tests/bench/bench_all.sh, bench_compare.sh)
+#   SOAK_SECONDS=N       how long `make soak` goes on (default 3600)
 #   COUNT=N              how often soak-failover kills the server on each file system (default 1000), how many volumes
 #                        soak-cycles mounts and unmounts (default 10000)
 #   FILTER=TEXT          run only the tests with TEXT in their name
@@ -262,7 +263,10 @@ test-fuzz: ## the same for 20 seconds each
 	$(Q)FUZZ_SECONDS=20 FILTER='$(FILTER)' scripts/run-fuzz build/fuzz/tests/fuzz
 fuzz-programs: $(FUZZ_FILES)
 COUNT ?=
-.PHONY: soak-failover soak-cycles
+SOAK_SECONDS ?= 3600
+.PHONY: soak soak-failover soak-cycles
+soak: test-programs ## compare the overlay with an eagerly changed tree for SOAK_SECONDS (as root)
+	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' scripts/soak $(SOAK_SECONDS)
 soak-failover: test-programs ## kill the server COUNT times under load (as root)
 	$(Q)BIN='$(abspath $(BIN))' TESTBIN='$(abspath $(TESTBIN))' scripts/soak-failover $(COUNT)
 soak-cycles: test-programs ## mount and unmount COUNT volumes and see what grows (as root)

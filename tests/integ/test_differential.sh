@@ -5,7 +5,7 @@
 #
 # No system call tells the overlay of a pending tree from a tree that was eagerly changed: random steps of
 # many users in lockstep (tests/differential/main.c), some seconds on each file system, in each mode. Longer:
-# scripts/soak.
+# make soak.
 # shellcheck source=tests/integ/lib_differential.sh
 . "$(dirname "$0")/lib_differential.sh"
 start_differential "$@"
@@ -41,4 +41,11 @@ for type in tmpfs ext4 xfs btrfs; do
 	check "$type, killed" "$differential" --fs "$type" --mode converging --coherence exclusive --atime relatime \
 		--kill 60 --seed "$seed" --steps $((steps / 4)) --shrink 20
 done
+
+soak() {
+	SOAK_JOBS=2 scripts/soak 3 "$seed" >"$scratch/soak"
+	sed 's/^/# /' "$scratch/soak"
+	tail -n 1 "$scratch/soak" | grep -Eqx '[1-9][0-9]* steps, 0 differences'
+}
+check 'and by turns, as make soak does' soak
 end_test

@@ -33,7 +33,7 @@
  *   by which of its names a file is open that was opened by its handle (inotify tells it): whichever the
  *   kernel has at hand, or none
  *   what inotify calls a nameless (O_TMPFILE) file: "/" in FUSE, "#" and its inode number elsewhere
- *   truncate(2) of an append-only or immutable file with capabilities: they go before it is refused
+ *   truncate(2) and ftruncate(2) of an append-only or immutable file with capabilities: they go before it is refused
  *   ftruncate and copy_file_range to a file that became immutable or append-only after it was opened: in
  *   passthrough the server has no descriptor from before
  *   mapping a file shared that became append-only after it was opened for writing

@@ -294,13 +294,15 @@ static void generate_ftruncate(struct generator *g, struct step *s)
 
 static int64_t run_ftruncate(struct hands *h, const struct step *s, struct result *r)
 {
-	int flags = 0;
+	int fd = slot_fd(h, s->slot), flags = 0;
 
 	(void)r;
-	/* In passthrough the server has no descriptor from before: compare.h. */
-	if (ioctl(slot_fd(h, s->slot), FS_IOC_GETFLAGS, &flags) == 0 && flags & FS_IMMUTABLE_FL)
+	/* In passthrough the server has no descriptor from before; capabilities go before it is refused: compare.h. */
+	if (ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0 &&
+	    (flags & FS_IMMUTABLE_FL ||
+	     (flags & FS_APPEND_FL && fgetxattr(fd, "security.capability", NULL, 0) > 0)))
 		return 0;
-	return ftruncate(slot_fd(h, s->slot), s->length);
+	return ftruncate(fd, s->length);
 }
 
 static void generate_truncate(struct generator *g, struct step *s)

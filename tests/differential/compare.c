@@ -41,8 +41,7 @@ static int64_t ns_between(const struct timespec *from, const struct timespec *to
 /* One time of an object: a value set long ago is the same; else both or neither side changed it. */
 static void compare_time(const char *op, const char *what, const char *name,
 			 const struct timespec *before[2], const struct timespec *after[2],
-			 const struct timespec *began, bool may_change_on_b,
-			 struct difference *d)
+			 const struct timespec *began, bool may_change_on_b, struct difference *d)
 {
 	bool changed[2];
 	char text[2 * TREE_PATH_MAX];

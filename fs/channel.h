@@ -9,8 +9,10 @@
  *   server                        keeper
  *   PREPARED(version) ──────────>            sandboxed, tree probed, epoch found; a successor: it would answer
  *                                            INIT as it was answered, and has changed nothing yet
- *            <─────────────────── MOUNTED    the overlay is at its target: INIT is waiting
- *   READY ──────────────────────>            INIT is answered
+ *            <─────────────────── MOUNTED    the overlay's file system is made: INIT is waiting
+ *   SERVING ────────────────────>            the first server: INIT is answered, and so is what is asked
+ *            <─────────────────── ATTACHED   and the overlay is at its target: the run may begin
+ *   READY ──────────────────────>            it serves
  *   FAILED(error, text) ────────>            instead of PREPARED or READY
  *   CHANGED ────────────────────>            state, reason or counters are worth a look
  *            <─────────────────── CONTROLS   paused or rate changed
@@ -61,6 +63,8 @@ enum channel_kind {
 	CHANNEL_EXPLAIN,
 	CHANNEL_STASH,
 	CHANNEL_STASHED,
+	CHANNEL_SERVING,
+	CHANNEL_ATTACHED,
 };
 
 /* server: its exit status after LEAVE. */

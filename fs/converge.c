@@ -120,7 +120,7 @@ static void find_node(struct converger *c, const struct visited *v, const struct
 	struct node_table *nodes = c->run->nodes;
 
 	if (!node_may_have(nodes, st->st_ino) || node_find(nodes, v->fd, st, ret_node) < 0)
-		*ret_node = (struct node_info){ .id = v->place == PLACE_ROOT ? NODE_ROOT : 0,
+		*ret_node = (struct node_info){ .id = v->place == PLACE_ROOT ? node_root(nodes) : 0,
 						.exclude = v->exclude };
 }
 

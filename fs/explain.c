@@ -155,7 +155,7 @@ static void describe(struct overlay *ov, const struct found *found, const char *
 
 	/* What the table does not know of is what a look at it would find. */
 	if (found->is_root)
-		(void)node_get(ov->nodes, NODE_ROOT, &node);
+		(void)node_get(ov->nodes, node_root(ov->nodes), &node);
 	else
 		(void)node_find(ov->nodes, found->fd, &found->st, &node);
 	run_show(&ov->run, &node, found->fd, &shown);

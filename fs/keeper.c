@@ -14,6 +14,7 @@
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -212,14 +213,81 @@ static int prepare(struct keeper *k)
 	atomic_store(&k->shared.header->total, k->expected_files);
 	k->shared.header->kill_opcode = k->options.kill_opcode;
 	k->shared.header->kill_point = k->options.kill_point;
+	/* Where the volume's root cannot be taken out of a detached mount, the kernel's own has to do. */
+	k->options.root_is_1 |= k->spare_tree_fd < 0;
+	if (k->options.root_is_1)
+		k->shared.header->layout = SHARED_LAYOUT_ROOT_IS_1;
 	return 0;
 }
 
 /* ---- the server ---- */
 
+/*
+ * The volume's root, for which the server is asked. By a process apart: nobody follows a server that dies now, and only
+ * the end of the connection would end the waiting: it ends with our descriptor of the device, and that process has none.
+ */
+static int take_root(struct keeper *k, int overlay_fd, int *ret_mount_fd)
+{
+	AUTO_FD int ours = -1;
+	struct channel_message message;
+	struct pollfd fds[2];
+	int ends[2], mount_fd = -1, status = 0, r;
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) < 0)
+		return -errno;
+	ours = ends[0];
+	pid = fork();
+	if (pid == 0) {
+		cleanup_fd(&k->device_fd);
+		r = mounting_take_root(overlay_fd, &mount_fd);
+		if (r == 0)
+			r = channel_send_fd(ends[1], CHANNEL_MOUNTED, mount_fd);
+		_exit(-r);
+	}
+	r = pid < 0 ? -errno : 0;
+	close(ends[1]);
+	if (r < 0)
+		return r;
+	fds[0] = (struct pollfd){ .fd = ours, .events = POLLIN };
+	fds[1] = (struct pollfd){ .fd = k->server.channel_fd }; /* its end */
+	while (poll(fds, ARRAY_SIZE(fds), -1) < 0 && errno == EINTR)
+		;
+	if (!fds[0].revents)
+		cleanup_fd(&k->device_fd);
+	r = channel_receive_pin(ours, &message, &mount_fd);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (r > 0 && mount_fd >= 0) {
+		*ret_mount_fd = mount_fd;
+		return 0;
+	}
+	return WIFEXITED(status) && WEXITSTATUS(status) != 0 ? -WEXITSTATUS(status) : -EIO;
+}
+
+/* The server answers: what it shows goes to the target. */
+static int attach_overlay(struct keeper *k, int overlay_fd)
+{
+	AUTO_FD int root_fd = -1;
+	int r = 0;
+
+	if (!k->options.root_is_1)
+		r = take_root(k, overlay_fd, &root_fd);
+	if (r < 0)
+		return keeper_fail(k, "root of the overlay", r);
+	r = mounting_attach(root_fd >= 0 ? root_fd : overlay_fd, &k->target, &k->overlay);
+	if (r < 0)
+		return keeper_fail(k, "mount", r);
+	k->is_mounted = true;
+	k->overlay.is_below = root_fd >= 0;
+	r = keeper_tell(k, CHANNEL_ATTACHED, NULL);
+	return r < 0 ? keeper_fail(k, "server", r) : 0;
+}
+
 static int start(struct keeper *k)
 {
 	char what[SELINUX_LABEL_MAX + 32];
+	AUTO_FD int overlay_fd = -1;
 	int r = keeper_start_server(k, k->program_fd, &k->server);
 
 	if (r < 0)
@@ -229,18 +297,20 @@ static int start(struct keeper *k)
 	if (r != 0)
 		return r;
 	cleanup_fd(&k->server_tree_fd);
-	r = mounting_attach_overlay(k->device_fd, k->source, k->context, k->attributes, &k->target,
-				    &k->overlay);
+	r = mounting_make_overlay(k->device_fd, k->source, k->context, k->attributes, &overlay_fd);
 	if (r < 0) {
 		snprintf(what, sizeof(what), "mount%s%s", *k->context ? " with context=" : "",
 			 k->context);
 		return keeper_fail(k, what, r);
 	}
-	k->is_mounted = true;
 	r = keeper_tell(k, CHANNEL_MOUNTED, NULL);
 	if (r < 0)
 		return keeper_fail(k, "server", r);
-	r = keeper_expect(k, CHANNEL_READY);
+	r = keeper_expect(k, CHANNEL_SERVING);
+	if (r == 0)
+		r = attach_overlay(k, overlay_fd);
+	if (r == 0)
+		r = keeper_expect(k, CHANNEL_READY);
 	if (r != 0)
 		return r;
 	keeper_report(k, "ok");

@@ -160,6 +160,22 @@ static int ask_maps(uint64_t space_id, uint64_t mount_id, char **ret_uids, char 
 	return *ret_uids && *ret_gids ? 0 : -ENOMEM;
 }
 
+/*
+ * @path, from the root of the overlay's file system, as it is from that of the volume, which may lie below
+ * (ops_top.c). What is above that is as little to be found there as what is removed.
+ */
+static const char *from_volume(const char *path, bool is_below)
+{
+	static const char prefix[] = "/" MOUNTING_ROOT_NAME;
+	size_t len = sizeof(prefix) - 1;
+
+	if (!is_below)
+		return path;
+	if (strncmp(path, prefix, len) != 0 || (path[len] != '/' && path[len] != '\0'))
+		return "";
+	return path[len] ? path + len : "/";
+}
+
 static int add_copy(struct search *s, uint64_t space_id, uint64_t mount_id)
 {
 	AUTO_FREE struct mount_answer *a = calloc(1, ANSWER_MAX);
@@ -183,7 +199,7 @@ static int add_copy(struct search *s, uint64_t space_id, uint64_t mount_id)
 		.space = (int)copies->space_count - 1,
 		.attributes = a->attributes,
 		.propagation = a->propagation,
-		.root = strdup(a->texts + a->root),
+		.root = strdup(from_volume(a->texts + a->root, s->overlay->is_below)),
 		.point = strdup(a->texts + a->point),
 	};
 	copies->count++;

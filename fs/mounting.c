@@ -187,9 +187,8 @@ static int config_string(int fs_fd, const char *key, const char *value)
 	return (int)syscall(SYS_fsconfig, fs_fd, FSCONFIG_SET_STRING, key, value, 0);
 }
 
-/* A detached mount of a new FUSE file system. */
-static int make_overlay(int device_fd, const char *source, const char *context, uint64_t attributes,
-			int *ret_mount_fd)
+int mounting_make_overlay(int device_fd, const char *source, const char *context,
+			  uint64_t attributes, int *ret_mount_fd)
 {
 	AUTO_FD int fs_fd = (int)syscall(SYS_fsopen, "fuse", FSOPEN_CLOEXEC);
 	char device[16], uid[16], gid[16];
@@ -217,6 +216,17 @@ static int make_overlay(int device_fd, const char *source, const char *context, 
 	return 0;
 }
 
+int mounting_take_root(int overlay_fd, int *ret_mount_fd)
+{
+	int fd = (int)syscall(SYS_open_tree, overlay_fd, MOUNTING_ROOT_NAME,
+			      AT_SYMLINK_NOFOLLOW | OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC);
+
+	if (fd < 0)
+		return -errno;
+	*ret_mount_fd = fd;
+	return 0;
+}
+
 static int open_target(const struct mount_target *target, int *ret_fd)
 {
 	int fd = openat(target->parent_fd, target->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -227,16 +237,12 @@ static int open_target(const struct mount_target *target, int *ret_fd)
 	return 0;
 }
 
-int mounting_attach_overlay(int device_fd, const char *source, const char *context,
-			    uint64_t attributes, const struct mount_target *target,
-			    struct overlay_mount *ret_mount)
+int mounting_attach(int mount_fd, const struct mount_target *target,
+		    struct overlay_mount *ret_mount)
 {
-	AUTO_FD int mount_fd = -1;
 	AUTO_FD int target_fd = -1;
 	int r = open_target(target, &target_fd);
 
-	if (r == 0)
-		r = make_overlay(device_fd, source, context, attributes, &mount_fd);
 	if (r == 0)
 		r = describe(mount_fd, ret_mount);
 	if (r == 0 && syscall(SYS_move_mount, mount_fd, "", target_fd, "",

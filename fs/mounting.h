@@ -56,16 +56,29 @@ struct overlay_mount {
 	uint64_t id;		       /* unique, never used again (STATX_MNT_ID_UNIQUE) */
 	uint64_t short_id;	       /* as in mountinfo */
 	uint32_t dev_major, dev_minor; /* of its superblock */
+	bool is_below;		       /* it does not show all of that (MOUNTING_ROOT_NAME) */
 };
 
 /*
- * mounting_attach_overlay: a new FUSE file system on @device_fd, mounted at @target.
+ * mounting_make_overlay: a new FUSE file system on @device_fd, mounted nowhere yet.
  * @source:  what mountinfo shows.
  * @context: the label of its files (fs/base/selinux.h), or "": that which the kernel gives them
  */
-int mounting_attach_overlay(int device_fd, const char *source, const char *context,
-			    uint64_t attributes, const struct mount_target *target,
-			    struct overlay_mount *ret_mount);
+int mounting_make_overlay(int device_fd, const char *source, const char *context,
+			  uint64_t attributes, int *ret_mount_fd);
+
+/* What the volume's root is called in the directory above it (ops_top.c), and so in mountinfo's fourth field. */
+#define MOUNTING_ROOT_NAME "volume"
+
+/*
+ * mounting_take_root: of @overlay_fd, as mounting_make_overlay() made it, the volume's root as a detached mount. The
+ * server is asked for it: may wait for ever. -EINVAL: kernels before 6.15 clone no detached mount.
+ */
+int mounting_take_root(int overlay_fd, int *ret_mount_fd);
+
+/* mounting_attach: the detached mount @mount_fd goes to @target. */
+int mounting_attach(int mount_fd, const struct mount_target *target,
+		    struct overlay_mount *ret_mount);
 
 /* mounting_is_on_top: whether the mount with this unique id is what one sees at the target. */
 int mounting_is_on_top(const struct mount_target *target, uint64_t id);

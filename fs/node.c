@@ -82,7 +82,7 @@ static void keep_directory(struct node_table *t, uint64_t id, int fd)
 
 	pthread_mutex_lock(&t->lock);
 	if (d->id == id && d->fd < 0 && node_slot_check(t, id, &slot) == 0 &&
-	    (id == NODE_ROOT || t->shared->slots[slot].nlookup > 0))
+	    (slot == NODE_ROOT_SLOT || t->shared->slots[slot].nlookup > 0))
 		d->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	node_table_unlock(t);
 }
@@ -252,6 +252,8 @@ int node_slot_check(const struct node_table *t, uint64_t id, uint32_t *ret_slot)
 {
 	uint32_t slot = (uint32_t)id;
 
+	if (id == NODE_TOP && node_root(t) != NODE_TOP)
+		return -EPERM;
 	if (slot == 0 || slot >= t->shared->header->slot_count || node_id_of(t, slot) != id ||
 	    !(t->shared->slots[slot].flags & NODE_USED))
 		return -ESTALE;
@@ -324,6 +326,11 @@ void node_table_free(struct node_table *t)
 	free(t);
 }
 
+uint64_t node_root(const struct node_table *t)
+{
+	return node_id_of(t, NODE_ROOT_SLOT);
+}
+
 /* Finds or makes the slot of @key. Table lock held. */
 static int slot_obtain(struct node_table *t, const struct tree_key *key, uint64_t ino,
 		       bool *ret_made, uint32_t *ret_slot)
@@ -392,7 +399,7 @@ void node_forget(struct node_table *t, uint64_t id, uint64_t count)
 	struct node_slot *s;
 	uint32_t slot;
 
-	if (id == NODE_ROOT)
+	if ((uint32_t)id == NODE_ROOT_SLOT)
 		return;
 	pthread_mutex_lock(&t->lock);
 	if (node_slot_check(t, id, &slot) == 0) {
@@ -571,7 +578,7 @@ void node_let_go(struct node_table *t, uint64_t id)
 	uint32_t slot;
 
 	pthread_mutex_lock(&t->lock);
-	if (node_slot_check(t, id, &slot) == 0 && slot != NODE_ROOT &&
+	if (node_slot_check(t, id, &slot) == 0 && slot != NODE_ROOT_SLOT &&
 	    !(t->shared->slots[slot].flags & (NODE_KEYED | NODE_UNLINKED)))
 		node_slot_unpin(t, slot);
 	node_table_unlock(t);

@@ -28,7 +28,14 @@
 #include "fs/shared.h"
 #include "fs/tree.h"
 
-#define NODE_ROOT 1ULL
+/*
+ * The kernel makes its node 1 before there is an INIT, and of what is made before INIT it never keeps an ACL
+ * (fuse_init_inode(), __forget_cached_acl(), Linux 6.18): whoever is not the owner would ask for it with every path
+ * through it. So the root of the volume is a node like any other, the only entry of a directory that nobody comes
+ * to (ops_top.c).
+ */
+#define NODE_TOP 1ULL
+#define NODE_ROOT_SLOT 1U
 
 enum { NODE_KEPT_MAX = 16384 }; /* ids that are known for a while after node_prepare_prune() */
 
@@ -44,13 +51,16 @@ struct node_info {
 };
 
 /*
- * node_table_new: attaches to @shared, which is empty (then the root of @tree becomes node 1) or was
+ * node_table_new: attaches to @shared, which is empty (then the root of @tree becomes node_root()) or was
  * left by an earlier server. Both are borrowed.
  * Returns 0, -EPROTO (the slots contradict themselves), -ENOMEM, or -errno of the tree.
  */
 int node_table_new(struct shared *shared, const struct tree *tree, uint64_t root_exclude,
 		   struct node_table **ret_table);
 void node_table_free(struct node_table *t);
+
+/* node_root: the id of the volume's root. NODE_TOP: there is nothing above it (SHARED_LAYOUT_ROOT_IS_1). */
+uint64_t node_root(const struct node_table *t);
 
 /*
  * node_lookup: the node of the inode that @fd is open on, made when there is none; the kernel's lookup

@@ -23,7 +23,9 @@ static int add_root(struct node_table *t, uint64_t exclude)
 		r = node_slot_new(t, &key, st.st_ino, &slot);
 	if (r < 0)
 		return r;
-	assert(slot == NODE_ROOT);
+	assert(slot == NODE_ROOT_SLOT);
+	t->shared->slots[slot].generation =
+		t->shared->header->layout == SHARED_LAYOUT_ROOT_IS_1 ? 0 : 1;
 	t->shared->slots[slot].flags |= NODE_DIRECTORY;
 	t->shared->slots[slot].exclude = exclude;
 	t->shared->slots[slot].nlookup = 1;
@@ -104,7 +106,7 @@ int node_attach(struct node_table *t, uint64_t root_exclude)
 		r = adopt_slots(t);
 	if (r < 0)
 		return r;
-	return node_slot_pin(t, NODE_ROOT, t->tree->root_fd);
+	return node_slot_pin(t, NODE_ROOT_SLOT, t->tree->root_fd);
 }
 
 /*

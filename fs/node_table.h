@@ -65,7 +65,7 @@ void node_table_unlock(struct node_table *t);
 /* node_table_doom: @fd is closed when the lock is given back. */
 void node_table_doom(struct node_table *t, int fd);
 
-/* node_slot_check: the slot of a node id, or -ESTALE. */
+/* node_slot_check: the slot of a node id, -EPERM for what is above the root, or -ESTALE. */
 int node_slot_check(const struct node_table *t, uint64_t id, uint32_t *ret_slot);
 
 /* node_slot_new: a slot for @key, which has none; known to nobody yet. 0 or -errno. */

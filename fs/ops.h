@@ -67,6 +67,16 @@ void ops_setxattr(fuse_req_t req, fuse_ino_t ino, const char *name, const char *
 		  int flags);
 void ops_removexattr(fuse_req_t req, fuse_ino_t ino, const char *name);
 
+/*
+ * ops_top.c: what is above the volume's root. ops_is_top: whether @ino is that; then these answer. ops_top_reply_entry:
+ * it is what was looked up, as the root's "..".
+ */
+bool ops_is_top(const struct overlay *ov, fuse_ino_t ino);
+void ops_top_getattr(fuse_req_t req);
+void ops_top_statx(fuse_req_t req);
+void ops_top_lookup(fuse_req_t req, const char *name);
+void ops_top_reply_entry(fuse_req_t req);
+
 /* What the handlers share (ops.c). */
 
 struct overlay *ops_overlay(fuse_req_t req);

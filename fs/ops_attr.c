@@ -32,9 +32,14 @@ void ops_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 	struct overlay *ov = ops_overlay(req);
 	AUTO_FD int fd = -1;
 	struct node_info node;
-	int r = node_open(ov->nodes, ino, &fd, &node);
+	int r;
 
 	(void)fi;
+	if (ops_is_top(ov, ino)) {
+		ops_top_getattr(req);
+		return;
+	}
+	r = node_open(ov->nodes, ino, &fd, &node);
 	if (r < 0) {
 		ops_reply_error(req, "getattr", ino, r);
 	} else {
@@ -54,9 +59,14 @@ void ops_statx(fuse_req_t req, fuse_ino_t ino, int flags, int mask, struct fuse_
 	struct node_info node;
 	struct statx stx;
 	struct stat st;
-	int r = node_open(ov->nodes, ino, &fd, &node);
+	int r;
 
 	(void)flags, (void)mask, (void)fi;
+	if (ops_is_top(ov, ino)) {
+		ops_top_statx(req);
+		return;
+	}
+	r = node_open(ov->nodes, ino, &fd, &node);
 	if (r == 0) {
 		backing_look_for_rest(ov, &node, fd);
 		r = ops_stat(ov, &node, fd, &st);

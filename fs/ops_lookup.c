@@ -8,12 +8,12 @@
 
 /*
  * "." and ".." come only for file handles that are opened again: the node itself, and a directory's
- * parent, which for the root is the root.
+ * parent, which for a root with nothing above it is the root.
  */
 static int pin_entry(int dir_fd, const struct node_info *dir, const char *name, int *ret_fd,
 		     struct stat *ret_st)
 {
-	if (strcmp(name, ".") == 0 || (strcmp(name, "..") == 0 && dir->id == NODE_ROOT)) {
+	if (strcmp(name, ".") == 0 || (strcmp(name, "..") == 0 && dir->id == NODE_TOP)) {
 		AUTO_FD int fd = fcntl(dir_fd, F_DUPFD_CLOEXEC, 0);
 		int r = fd < 0 ? -errno : tree_stat(fd, ret_st);
 
@@ -40,8 +40,18 @@ void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	struct ops_look look = ops_look(ov);
 	uint64_t exclude = 0;
 	struct stat st;
-	int r = node_open(ov->nodes, parent, &dir_fd, &dir);
+	int r;
 
+	if (ops_is_top(ov, parent)) {
+		ops_top_lookup(req, name);
+		return;
+	}
+	r = node_open(ov->nodes, parent, &dir_fd, &dir);
+	if (r == 0 && strcmp(name, "..") == 0 && dir.id == node_root(ov->nodes) &&
+	    dir.id != NODE_TOP) {
+		ops_top_reply_entry(req);
+		return;
+	}
 	if (r == 0)
 		r = pin_entry(dir_fd, &dir, name, &fd, &st);
 	if (r == -ENOENT) {

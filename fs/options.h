@@ -38,7 +38,8 @@ struct overlay_options {
 	uint32_t watchdog_ms; /* a server that hangs as long is replaced; 0: never */
 	uint32_t max_deaths;  /* of servers in a minute, then none is started; 0: no limit */
 	uint32_t kill_opcode, kill_point; /* ledger_parse_kill(); 0: none */
-	uint64_t converge_rate;		  /* files a second, 0: no limit */
+	bool root_is_1;		/* SHARED_LAYOUT_ROOT_IS_1; for tests also where it need not be */
+	uint64_t converge_rate; /* files a second, 0: no limit */
 	struct exclude *exclude;
 	uint64_t expected_files; /* from an earlier run, for progress; 0: unknown */
 	const char

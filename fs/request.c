@@ -115,6 +115,13 @@ bool request_opcode(const void *bytes, size_t len, uint32_t *ret_opcode)
 	return true;
 }
 
+uint64_t request_node(const void *bytes, size_t len)
+{
+	struct in_header in;
+
+	return read_header(bytes, len, &in) ? in.nodeid : 0;
+}
+
 uint64_t request_unique(const void *bytes, size_t len)
 {
 	struct in_header in;

@@ -33,6 +33,9 @@ enum brake_kind request_kind(const void *bytes, size_t len);
 /* request_opcode: false when the bytes are no request at all. */
 bool request_opcode(const void *bytes, size_t len, uint32_t *ret_opcode);
 
+/* request_node: the node it is about; 0: none. */
+uint64_t request_node(const void *bytes, size_t len);
+
 /* request_unique: what a reply must name. */
 uint64_t request_unique(const void *bytes, size_t len);
 

@@ -217,7 +217,7 @@ enum run_reason run_reason(struct run *run, const struct node_info *node, int fd
 		return RUN_OVER;
 	if (node->flags & NODE_SETTLED)
 		return RUN_SETTLED;
-	if (o->policy == POLICY_ROOT_ONLY && node->id != NODE_ROOT)
+	if (o->policy == POLICY_ROOT_ONLY && node->id != node_root(run->nodes))
 		return RUN_NOT_ROOT;
 	if (present_is_right(&o->rule, real))
 		return RUN_RIGHT;
@@ -335,7 +335,7 @@ static int settle_changed(struct run *run, struct node_info *io_node, int fd, co
 	if (o->ownership != OWNERSHIP_CONVERGE || atomic_load(&run->is_finished) ||
 	    io_node->exclude & EXCLUDE_MATCHED || io_node->flags & NODE_SETTLED)
 		return 0;
-	if (o->policy == POLICY_ROOT_ONLY && io_node->id != NODE_ROOT)
+	if (o->policy == POLICY_ROOT_ONLY && io_node->id != node_root(run->nodes))
 		return 0;
 	if (run_is_pending(run, io_node, fd, st)) {
 		struct halfway_record *record = halfway_begin(run->shared, 0);

@@ -592,6 +592,17 @@ static int connect_kernel(struct server *s, const char **ret_step)
 	return r;
 }
 
+/* The keeper asks for the volume's root, and mounts it. Nothing of the tree changes before. */
+static int wait_for_target(struct server *s)
+{
+	struct channel_message message;
+	int r = channel_send(s->ov.channel_fd, CHANNEL_SERVING, 0, NULL);
+
+	if (r == 0)
+		r = channel_receive(s->ov.channel_fd, &message);
+	return r > 0 && message.kind == CHANNEL_ATTACHED ? 0 : r < 0 ? r : -ECONNRESET;
+}
+
 /* ---- giving way ---- */
 
 /* Waits until no request is under way. -ETIMEDOUT: one takes too long; they are served on. */
@@ -741,6 +752,10 @@ int server_main(const struct overlay_options *options, const struct server_fds *
 	if (r == 0) {
 		step = "requests over io_uring";
 		r = session_run(&s->ov);
+	}
+	if (r == 0 && !s->is_successor) {
+		step = "keeper";
+		r = wait_for_target(s);
 	}
 	if (r == 0) {
 		step = "a thread";

@@ -168,7 +168,9 @@ static void begin_record(struct overlay *ov, const void *bytes, size_t len)
 	uint64_t unique;
 	bool is_resent;
 
-	if (!request_is_answered(bytes, len, &opcode, &unique, &is_resent))
+	/* Above the root nothing changes, and the root's lookups are never counted down: it may be answered twice. */
+	if (!request_is_answered(bytes, len, &opcode, &unique, &is_resent) ||
+	    ops_is_top(ov, request_node(bytes, len)))
 		return;
 	ledger_begin(unique, opcode, is_resent);
 	if (ledger_is_repeat())

@@ -72,7 +72,8 @@ int shared_attach(int fd, struct shared *ret_shared)
 
 	if (r < 0)
 		return r;
-	if (s.header->magic != SHARED_MAGIC || s.header->layout != SHARED_LAYOUT) {
+	if (s.header->magic != SHARED_MAGIC ||
+	    (s.header->layout != SHARED_LAYOUT && s.header->layout != SHARED_LAYOUT_ROOT_IS_1)) {
 		munmap(s.header, MAP_BYTES);
 		return -EPROTO;
 	}

@@ -30,8 +30,12 @@
 /*
  * Of all in here, and of what keeper and server say to each other (channel.h): a program with another
  * number cannot take over from this one, and says so before this one's server has stopped.
+ *
+ * SHARED_LAYOUT_ROOT_IS_1 is the same but for one id: the root of the volume is the kernel's node 1, not the
+ * one below it (node.h). So are overlays that an older program began, and those on older kernels.
  */
-#define SHARED_LAYOUT 5
+#define SHARED_LAYOUT 6
+#define SHARED_LAYOUT_ROOT_IS_1 5
 
 #define SHARED_INIT_MAX 512	/* bytes of an INIT request or reply; the kernel's is 104 */
 #define SHARED_FAILURES_MAX 100 /* interface.md: at most 100 are listed */

@@ -40,7 +40,8 @@ on() { mount -t fsgroupfs -o "gid=$GROUP,converge_rate=1,$1" "$data" "$pod"; }
 check 'mount' on 'nosuid,noatime,noexec,defaults,_netdev,nofail,x-test=1,comment=of mine,exclude="*,b",keep-private'
 check_same 'it is shown to its group' "0:$GROUP:660" "$(attributes "$pod/d2/f299")"
 check_same 'but for what is excluded, with a comma' 0:0 "$(stat -c %u:%g "$pod/d0/a,b")"
-check_same 'findmnt: its source' "$data fuse.fsgroupfs" "$(findmnt -nro SOURCE,FSTYPE "$pod")"
+check_same 'findmnt: its source' "$data fuse.fsgroupfs" "$(findmnt -nrvo SOURCE,FSTYPE "$pod")"
+check_same 'findmnt: and what of it is there' "$data[/volume] /volume" "$(findmnt -nro SOURCE,FSROOT "$pod")"
 check_same 'findmnt: found by its type' "$pod" "$(findmnt -nro TARGET -t fuse.fsgroupfs | grep -F "$pod")"
 check_same 'findmnt: its options' rw,nosuid,noexec,noatime "$(options_of "$pod")"
 check_same 'df: its source' "$data" "$(df --output=source "$pod" | tail -n 1)"

@@ -444,7 +444,9 @@ finish 'asked for ro'
 
 echo '# a mount like others'
 begin
-check_same 'findmnt' "$target $lower fuse.fsgroupfs" "$(findmnt -n -o TARGET,SOURCE,FSTYPE "$target" | tr -s ' ')"
+check_same 'findmnt' "$target $lower[/volume] fuse.fsgroupfs" "$(findmnt -n -o TARGET,SOURCE,FSTYPE "$target" | tr -s ' ')"
+check_same 'which can leave out what of the file system is there' "$lower" "$(findmnt -n -v -o SOURCE "$target")"
+check_same 'and finds it by its source' "$target" "$(findmnt -n -o TARGET -S "$lower" -t fuse.fsgroupfs)"
 check_same 'df has the size of the lower file system' "$(df --output=size,itotal "$lower" | tail -n 1)" \
 	"$(df --output=size,itotal "$target" | tail -n 1)"
 check_same 'and the free space' "$(stat -f -c '%f %a %d %s %l' "$lower")" "$(stat -f -c '%f %a %d %s %l' "$target")"

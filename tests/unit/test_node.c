@@ -148,18 +148,54 @@ static int count_fds(void)
 	return count;
 }
 
-static void node_table_new_root_is_node_one(void **state)
+static void node_table_new_root_is_below_node_one(void **state)
 {
 	struct fixture *f = *state;
 	struct node_info info;
 
-	assert_int_equal(node_get(f->table, NODE_ROOT, &info), 0);
+	assert_int_equal(node_get(f->table, node_root(f->table), &info), 0);
 	assert_int_equal(info.exclude, 5);
 	assert_true(info.flags & NODE_DIRECTORY);
 	assert_int_equal(node_count(f->table), 1);
-	node_forget(f->table, NODE_ROOT, UINT64_MAX);
-	assert_true(is_known(f, NODE_ROOT));
-	assert_opens(f, NODE_ROOT, info.ino);
+	node_forget(f->table, node_root(f->table), UINT64_MAX);
+	assert_true(is_known(f, node_root(f->table)));
+	assert_opens(f, node_root(f->table), info.ino);
+}
+
+static void reopen_with_layout(struct fixture *f, uint32_t layout)
+{
+	node_table_free(f->table);
+	shared_fini(&f->shared);
+	assert_int_equal(shared_create(&f->shared), 0);
+	f->shared.header->layout = layout;
+	open_table(f);
+	/* And as a successor finds it. */
+	node_table_free(f->table);
+	open_table(f);
+}
+
+static void node_table_new_of_the_layout_before_root_is_node_one(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info info;
+	struct stat st;
+
+	assert_int_equal(node_get(f->table, NODE_TOP, &info), -EPERM);
+	reopen_with_layout(f, SHARED_LAYOUT_ROOT_IS_1);
+	assert_int_equal(node_root(f->table), NODE_TOP);
+	assert_int_equal(node_get(f->table, NODE_TOP, &info), 0);
+	reopen_with_layout(f, SHARED_LAYOUT);
+	assert_int_not_equal(node_root(f->table), NODE_TOP);
+	assert_int_equal(node_get(f->table, NODE_TOP, &info), -EPERM);
+
+	/* Looked up, counted and taken back it is the same. */
+	assert_int_equal(tree_stat(f->tree.root_fd, &st), 0);
+	assert_int_equal(node_lookup(f->table, f->tree.root_fd, &st, 5, &info), 0);
+	assert_int_equal(info.id, node_root(f->table));
+	node_forget(f->table, NODE_TOP, 1);
+	node_forget(f->table, info.id, UINT64_MAX);
+	assert_true(is_known(f, node_root(f->table)));
+	assert_int_equal(node_count(f->table), 1);
 }
 
 static void node_lookup_again_is_the_same_node(void **state)
@@ -415,7 +451,7 @@ static void node_open_regular_opens_files_and_nothing_else(void **state)
 	assert_int_equal(tree_stat(pin, &st), 0);
 	assert_int_equal(node_lookup(f->table, pin, &st, 0, &fifo), 0);
 	assert_int_equal(node_open_regular(f->table, fifo.id, O_RDWR, &opened, &info), -EOPNOTSUPP);
-	assert_int_equal(node_open_regular(f->table, NODE_ROOT, O_RDONLY, &opened, &info),
+	assert_int_equal(node_open_regular(f->table, node_root(f->table), O_RDONLY, &opened, &info),
 			 -EOPNOTSUPP);
 	node_forget(f->table, fifo.id, 1);
 	assert_int_equal(node_open_regular(f->table, fifo.id, O_RDWR, &opened, &info), -ESTALE);
@@ -924,7 +960,8 @@ static void node_lookup_from_many_threads_balances(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		BOTH(node_table_new_root_is_node_one),
+		BOTH(node_table_new_root_is_below_node_one),
+		BOTH(node_table_new_of_the_layout_before_root_is_node_one),
 		BOTH(node_lookup_again_is_the_same_node),
 		BOTH(node_lookup_hard_link_is_the_same_node),
 		BOTH(node_lookup_one_name_not_excluded_decides),

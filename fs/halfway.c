@@ -29,23 +29,26 @@ struct halfway_record *halfway_begin(struct shared *shared, uint64_t node_id)
 	return &records[at];
 }
 
-void halfway_note(struct halfway_record *record, const struct tree *tree, int fd,
+bool halfway_note(struct halfway_record *record, const struct tree *tree, int fd,
 		  const struct stat *before, bool has_no_xattr)
 {
 	char path[TREE_FD_PATH_MAX];
 	struct tree_key key;
+	bool has_none = has_no_xattr;
 	ssize_t len = -1;
 
 	if (S_ISDIR(before->st_mode) || S_ISLNK(before->st_mode))
-		return;
-	if (!has_no_xattr)
+		return has_none;
+	if (!has_no_xattr) {
 		len = getxattr(tree_fd_path(fd, path), "security.capability", record->capability,
 			       sizeof(record->capability));
+		has_none = len < 0 && (errno == ENODATA || errno == EOPNOTSUPP);
+	}
 	if (len <= 0 && !(before->st_mode & (S_ISUID | S_ISGID)))
-		return;
+		return has_none;
 	/* Without handles no server follows a dead one. */
 	if (tree_key_get(tree, fd, before, &key) < 0 || !key.is_handle)
-		return;
+		return has_none;
 	record->capability_len = len > 0 ? (uint32_t)len : 0;
 	record->ino = before->st_ino;
 	record->mode = before->st_mode;
@@ -56,6 +59,7 @@ void halfway_note(struct halfway_record *record, const struct tree *tree, int fd
 	record->handle_len = key.len;
 	memcpy(record->handle, key.bytes, key.len);
 	atomic_store(&record->is_noted, 1);
+	return has_none;
 }
 
 void halfway_end(struct halfway_record *record)

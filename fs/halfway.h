@@ -43,8 +43,10 @@ struct halfway_record *halfway_begin(struct shared *shared, uint64_t node_id);
  * halfway_note: the file @fd, O_PATH, is about to get another group.
  * @before:       its attributes, read under its lock, which is held until the change is made
  * @has_no_xattr: it has no extended attribute; false: not known
+ *
+ * Returns whether it is known, by now, to have no capability.
  */
-void halfway_note(struct halfway_record *record, const struct tree *tree, int fd,
+bool halfway_note(struct halfway_record *record, const struct tree *tree, int fd,
 		  const struct stat *before, bool has_no_xattr);
 
 /* halfway_end: it is done, or failed. */

@@ -262,13 +262,14 @@ int run_apply(struct run *run, struct halfway_record *record, int fd, const stru
 	      bool has_no_xattr, struct stat *ret_st)
 {
 	bool is_visible = !has_no_xattr || before->st_mode & (S_ISUID | S_ISGID);
+	bool has_none = has_no_xattr;
 	int r;
 
 	if (is_visible)
 		atomic_fetch_add(&run->applying.begun, 1);
 	if (is_visible && before->st_gid != run->options->rule.gid)
-		halfway_note(record, run->tree, fd, before, has_no_xattr);
-	r = apply_seen(fd, TREE_FD_DIR, &run->options->rule, before, has_no_xattr, ret_st);
+		has_none = halfway_note(record, run->tree, fd, before, has_no_xattr);
+	r = apply_seen(fd, TREE_FD_DIR, &run->options->rule, before, has_none, ret_st);
 	if (is_visible)
 		atomic_fetch_add(&run->applying.ended, 1);
 	return r;

@@ -37,7 +37,7 @@ int apply_entry(int fd, const char *fd_dir, const struct ownership_rule *rule, s
 /*
  * apply_seen: the same for a caller who has just looked.
  * @before:       the file's attributes
- * @has_no_xattr: it has no extended attribute, so no capability; false: not known
+ * @has_no_xattr: it has no extended attribute, or no capability at least; false: not known
  */
 int apply_seen(int fd, const char *fd_dir, const struct ownership_rule *rule,
 	       const struct stat *before, bool has_no_xattr, struct stat *ret_st);

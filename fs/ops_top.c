@@ -53,7 +53,7 @@ void ops_top_statx(fuse_req_t req)
 void ops_top_lookup(fuse_req_t req, const char *name)
 {
 	struct overlay *ov = ops_overlay(req);
-	uint64_t look = run_look(&ov->run);
+	struct ops_look look = ops_look(ov);
 	struct fuse_entry_param entry;
 	struct node_info root;
 	struct stat st;

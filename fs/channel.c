@@ -41,6 +41,17 @@ static int send_of_slot(int fd, enum channel_kind kind, uint32_t slot, int descr
 	return send_message(fd, &message, descriptor);
 }
 
+int channel_send_drain(int fd, enum channel_kind kind, uint32_t number, int error)
+{
+	struct channel_message message;
+
+	memset(&message, 0, sizeof(message));
+	message.kind = kind;
+	message.error = error;
+	message.slot = number;
+	return send_message(fd, &message, -1);
+}
+
 int channel_send_pin(int fd, uint32_t slot, int pin)
 {
 	return send_of_slot(fd, CHANNEL_PIN, slot, pin);

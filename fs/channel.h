@@ -29,10 +29,10 @@
  *   SWAP(error) ────────────────>            opens are held, none is open: swap if nobody else uses it;
  *                                            error 0: none was opened since SURVEY was sent
  *            <─────────────────── SWAPPED    or REFUSED(text)
- *            <─────────────────── DRAIN      another server waits: answer what was read, and stop
- *   DRAINED(error) ─────────────>            nothing is served; with an error: it goes on, not now
+ *            <─────────────────── DRAIN(n)   another server waits, for the n-th time: answer what was read, and stop
+ *   DRAINED(n, error) ──────────>            nothing is served; with an error: it goes on, not now
  *            <─────────────────── LEAVE      the other one serves: exit; after it MOUNTED goes to the other
- *            <─────────────────── GO_ON      there is no other one: serve on
+ *            <─────────────────── GO_ON(n)   there is no other one: serve on. It may cross DRAINED(n), which is void then
  *
  * Keeper and server may be of different versions: messages are only added, and only what both must know raises
  * SHARED_LAYOUT.
@@ -73,7 +73,7 @@ enum { CHANNEL_EXIT_DRAINED = 10 };
 struct channel_message {
 	uint32_t kind;
 	int32_t error; /* errno, positive */
-	uint32_t slot; /* of a pin; a cell of the stash */
+	uint32_t slot; /* of a pin; a cell of the stash; n */
 	char text[244];
 };
 
@@ -86,6 +86,9 @@ int channel_send_pin(int fd, uint32_t slot, int pin);
 /* channel_send_stash: @end is that of the stash's @cell; channel_send_stashed: the answer. Like channel_send. */
 int channel_send_stash(int fd, uint32_t cell, int end);
 int channel_send_stashed(int fd, uint32_t cell);
+
+/* channel_send_drain: DRAIN, DRAINED or GO_ON with its number. Like channel_send. */
+int channel_send_drain(int fd, enum channel_kind kind, uint32_t number, int error);
 
 /* channel_send_fd: with a descriptor. Like channel_send. */
 int channel_send_fd(int fd, enum channel_kind kind, int descriptor);

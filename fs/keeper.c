@@ -488,7 +488,7 @@ static void handle_channel(struct keeper *k)
 	else if (message.kind == CHANNEL_CHANGED)
 		keeper_notify_now(k);
 	else if (message.kind == CHANNEL_DRAINED)
-		keeper_upgrade_drained(k, message.error);
+		keeper_upgrade_drained(k, message.slot, message.error);
 	else if (message.kind == CHANNEL_FAILED)
 		log_line(LOG_ERROR, "serve", "%s: %s", message.text, strerror(message.error));
 	k->notify_due = true;

@@ -38,7 +38,8 @@ struct upgrade {
 	int program_fd;			/* of the successor */
 	char version[VERSION_TEXT_MAX]; /* what it says it is */
 	int64_t deadline_ms;
-	uint64_t client; /* of control.h, who waits for the end of it; 0: nobody */
+	uint32_t drain_number; /* of the last DRAIN, counted over all upgrades */
+	uint64_t client;       /* of control.h, who waits for the end of it; 0: nobody */
 
 	struct child leaving;	 /* it has given way, and ends */
 	int64_t kill_leaving_ms; /* if it has not ended by then */
@@ -160,7 +161,7 @@ void keeper_upgrade_time(struct keeper *k, int64_t now_ms);
 int64_t keeper_upgrade_due_ms(const struct keeper *k);
 
 /* keeper_upgrade_drained: the server's answer to DRAIN: 0, or why it does not give way. */
-void keeper_upgrade_drained(struct keeper *k, int error);
+void keeper_upgrade_drained(struct keeper *k, uint32_t number, int error);
 
 /*
  * keeper_upgrade_death: the server has died. Returns true when the successor has taken its place. Of a program

@@ -46,6 +46,13 @@ static void finish(struct keeper *k, int error, const char *text)
 	k->notify_at_ms = 0;
 }
 
+/* One that has just died hears nothing, which its pidfd tells. */
+static void tell_drain(struct keeper *k, enum channel_kind kind, uint32_t number)
+{
+	if (k->server.channel_fd >= 0)
+		(void)channel_send_drain(k->server.channel_fd, kind, number, 0);
+}
+
 /* The new server is given up; the old one serves, or goes on. */
 static void __attribute__((format(printf, 3, 4)))
 abandon(struct keeper *k, int error, const char *format, ...)
@@ -58,7 +65,7 @@ abandon(struct keeper *k, int error, const char *format, ...)
 	va_end(args);
 	child_end(&k->upgrade.successor);
 	if (k->upgrade.phase == UPGRADE_DRAINING) {
-		keeper_tell(k, CHANNEL_GO_ON, NULL);
+		tell_drain(k, CHANNEL_GO_ON, k->upgrade.drain_number);
 		watchdog_reset(&k->watchdog, keeper_now_ms());
 	}
 	finish(k, error, text);
@@ -199,19 +206,19 @@ static void drain(struct keeper *k)
 	}
 	u->phase = UPGRADE_DRAINING;
 	u->deadline_ms = keeper_now_ms() + DRAIN_MS;
-	keeper_tell(k, CHANNEL_DRAIN, NULL);
+	tell_drain(k, CHANNEL_DRAIN, ++u->drain_number);
 }
 
-void keeper_upgrade_drained(struct keeper *k, int error)
+void keeper_upgrade_drained(struct keeper *k, uint32_t number, int error)
 {
 	struct upgrade *u = &k->upgrade;
 
-	if (u->phase != UPGRADE_DRAINING) {
-		/* Its answer to a question that is void. */
-		if (error == 0)
-			keeper_tell(k, CHANNEL_GO_ON, NULL);
+	/*
+	 * Its answer to a question that is void: it has been told to go on. Taken for an answer to the question that was asked
+	 * since, there would be two that serve.
+	 */
+	if (u->phase != UPGRADE_DRAINING || number != u->drain_number)
 		return;
-	}
 	if (error != 0) {
 		abandon(k, -EBUSY, "a request takes too long; ask again later");
 		return;

@@ -53,6 +53,7 @@ struct server {
 	bool is_asking;		 /* a hand-off is under way */
 	bool was_refused;	 /* by the keeper, which then says when to try again */
 	bool drain_is_due;	 /* another server waits to follow */
+	uint32_t drain_number;	 /* of the keeper's question */
 	uint32_t heard;		 /* a bit for each kind of message, while nothing is served */
 };
 
@@ -346,6 +347,7 @@ static void handle_message(struct server *s, const struct channel_message *messa
 	case CHANNEL_DRAIN:
 		/* Not in the middle of a hand-off. */
 		s->drain_is_due = true;
+		s->drain_number = message->slot;
 		break;
 	case CHANNEL_GO_ON: /* we have gone on already */
 		break;
@@ -635,7 +637,7 @@ static bool is_followed(struct server *s)
 	while (channel_receive(s->ov.channel_fd, &message) > 0) {
 		if (message.kind == CHANNEL_LEAVE)
 			return true;
-		if (message.kind == CHANNEL_GO_ON)
+		if (message.kind == CHANNEL_GO_ON && message.slot == s->drain_number)
 			return false;
 		if (message.kind == CHANNEL_STASHED) {
 			stash_note_shared(&s->ov.stash, message.slot);
@@ -673,7 +675,7 @@ static bool give_way(struct server *s)
 	r = drain_requests(s);
 	if (r == 0)
 		leave_behind(s);
-	channel_send(s->ov.channel_fd, CHANNEL_DRAINED, -r, NULL);
+	channel_send_drain(s->ov.channel_fd, CHANNEL_DRAINED, s->drain_number, -r);
 	if (r == 0 && is_followed(s))
 		return true;
 	atomic_store(&s->ov.shared.header->drained, 0);

@@ -27,7 +27,7 @@ newer=$(tr 0-9 7 <<<"$version")
 cp "$fsgroupfs" "$scratch/newer"
 LC_ALL=C sed -i "s/${version//./\\.}/$newer/g" "$scratch/newer"
 cp "$fsgroupfs" "$scratch/same"
-for kind in exit mute take freeze; do
+for kind in exit mute take freeze late; do
 	cp "$helpers/impostor" "$scratch/impostor-$kind"
 done
 echo 'no program' >"$scratch/text"
@@ -210,6 +210,19 @@ check 'servers die' keep_dying
 check 'another program brings it back' upgrade same
 check_same 'as it was' "presented content of c" "$(of state) $(cat "$target/c")"
 finish refused
+
+echo '# an answer that comes too late'
+begin handoff=no paused
+check 'a server takes over that will be late' upgrade impostor-late
+answers_late() {
+	fails upgrade same && grep -qF 'does not give way in time' "$scratch/answer"
+}
+check 'it does not give way in time' answers_late
+check 'asked again it does' upgrade same
+check_same 'its late answer was not taken for one to the second question: there are never two servers' void \
+	"$(cat "$scratch/impostor-late.said")"
+check_same 'and the next one serves' 'content of a' "$(timeout 20 cat "$target/a")"
+finish late
 
 echo '# while it is converging, and four users work'
 begin handoff=no converge_rate=200

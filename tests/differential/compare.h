@@ -58,6 +58,8 @@
  *   stores to a shared mapping of a file with set-ID bits or capabilities: they come as writes, and a write of
  *   who is not the machine's root takes both, whatever his capabilities; and on tmpfs, where a write
  *   changes the times and a store does not
+ *   looking at a hole of a file on tmpfs through a mapping: it is data from then on (SEEK_HOLE), and the server sees a
+ *   read, which leaves it a hole
  *   access times of regular files: what is in the cache is read without a request
  *   opening devices: the kernel refuses it on every FUSE mount there (the trees are mounted nodev)
  *

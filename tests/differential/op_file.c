@@ -344,17 +344,18 @@ static bool has_privileges(int fd, off_t *ret_size)
 				       fgetxattr(fd, "security.capability", NULL, 0) > 0);
 }
 
+static bool has_no_data(int fd, off_t from, off_t end)
+{
+	off_t at = lseek(fd, 0, SEEK_CUR), data = lseek(fd, from, SEEK_DATA);
+
+	lseek(fd, at, SEEK_SET);
+	return data < 0 || data >= end;
+}
+
 /* Whether a hole is to be where none can be made: behind the end, or in a hole (btrfs). */
 static bool is_hole(int fd, const struct step *s, off_t size)
 {
-	off_t at, data;
-
-	if (s->offset >= size)
-		return true;
-	at = lseek(fd, 0, SEEK_CUR);
-	data = lseek(fd, s->offset, SEEK_DATA);
-	lseek(fd, at, SEEK_SET);
-	return data < 0 || data >= s->offset + s->length;
+	return s->offset >= size || has_no_data(fd, s->offset, s->offset + s->length);
 }
 
 static int64_t run_fallocate(struct hands *h, const struct step *s, struct result *r)
@@ -429,6 +430,9 @@ static void on_bus_error(int number)
 	siglongjmp(bus_error, number);
 }
 
+/* What a file is not mapped with: compare.h. */
+enum { MMAP_NO_PRIVILEGES = 1, MMAP_NO_HOLE = 2 };
+
 static void generate_mmap(struct generator *g, struct step *s)
 {
 	pick_slot(g, s, &s->slot);
@@ -438,9 +442,13 @@ static void generate_mmap(struct generator *g, struct step *s)
 						  PROT_READ | PROT_WRITE, PROT_READ | PROT_EXEC }));
 	s->offset = random_below(&g->random, 9000);
 	s->a = random_below(&g->random, 256);
-	s->flags2 = g->is_cached;
-	if (g->is_cached && !g->has_mapped_times && s->mode & PROT_WRITE)
-		s->flags = MAP_PRIVATE;
+	s->flags2 = g->is_cached ? MMAP_NO_PRIVILEGES : 0;
+	/* tmpfs */
+	if (g->is_cached && !g->has_mapped_times) {
+		s->flags2 |= MMAP_NO_HOLE;
+		if (s->mode & PROT_WRITE)
+			s->flags = MAP_PRIVATE;
+	}
 }
 
 static int64_t run_mmap(struct hands *h, const struct step *s, struct result *r)
@@ -449,13 +457,17 @@ static int64_t run_mmap(struct hands *h, const struct step *s, struct result *r)
 	volatile unsigned char *at;
 	struct sigaction old, action = { .sa_handler = on_bus_error };
 	unsigned char *memory;
-	off_t size = 0;
+	off_t size = 0, page = s->offset % (int64_t)len / BLOCK * BLOCK;
+	struct stat st;
 	int flags = 0;
 
 	if (ioctl(slot_fd(h, s->slot), FS_IOC_GETFLAGS, &flags) == 0 && flags & FS_APPEND_FL)
 		return 0;
-	/* A store comes as a write, which takes privileges: compare.h. */
-	if (s->flags2 && has_privileges(slot_fd(h, s->slot), &size))
+	if (s->flags2 & MMAP_NO_PRIVILEGES && has_privileges(slot_fd(h, s->slot), &size))
+		return 0;
+	if (s->flags2 & MMAP_NO_HOLE && fstat(slot_fd(h, s->slot), &st) == 0 &&
+	    S_ISREG(st.st_mode) && page < st.st_size &&
+	    has_no_data(slot_fd(h, s->slot), page, page + BLOCK))
 		return 0;
 	memory = mmap(NULL, len, (int)s->mode, s->flags, slot_fd(h, s->slot), 0);
 	if (memory == MAP_FAILED)

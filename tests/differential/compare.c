@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/differential/compare.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +13,7 @@
 
 #include "fs/base/cleanup.h"
 
-enum { INODES_MAX = 1024, SAME_TICK_NS = 12 * 1000 * 1000, LONG_AGO = 1500000000 };
+enum { INODES_MAX = 1024, NAMES_MAX = 4096, SAME_TICK_NS = 12 * 1000 * 1000, LONG_AGO = 1500000000 };
 
 void difference_set(struct difference *d, const char *kind, const char *what, const char *format,
 		    ...)
@@ -203,16 +204,44 @@ static int compare_strings(const void *a, const void *b)
 	return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-/* Names and values of all extended attributes, in order. The file is open as @fd, O_PATH. */
-static char *attributes(int fd)
+/* A file of both sides, O_PATH, and when it has data or names, open to be read; else -1 with the error. */
+struct pair {
+	int fds[2], opened[2], errors[2];
+};
+
+static void pair_close(struct pair *p)
+{
+	for (int i = 0; i < 2; i++) {
+		cleanup_fd(&p->fds[i]);
+		cleanup_fd(&p->opened[i]);
+	}
+}
+
+static void pair_reopen(struct pair *p, int flags)
+{
+	for (int i = 0; i < 2; i++) {
+		char path[64];
+
+		snprintf(path, sizeof(path), "/proc/self/fd/%d", p->fds[i]);
+		p->opened[i] = open(path, flags | O_RDONLY | O_CLOEXEC);
+		p->errors[i] = p->opened[i] < 0 ? errno : 0;
+	}
+}
+
+/* Names and values of all extended attributes, in order. @opened: the file; -1: it is @fd, O_PATH, only. */
+static char *attributes(int fd, int opened)
 {
 	char list[4096], path[64], *names[128], *text = NULL;
 	size_t count = 0, size;
-	FILE *out = open_memstream(&text, &size);
+	FILE *out;
 	ssize_t len;
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	len = listxattr(path, list, sizeof(list));
+	len = opened >= 0 ? flistxattr(opened, list, sizeof(list)) :
+			    listxattr(path, list, sizeof(list));
+	if (len == 0)
+		return strdup("");
+	out = open_memstream(&text, &size);
 	if (len < 0)
 		fprintf(out, "%s", strerror(errno));
 	for (char *at = list; len > 0 && at < list + len && count < ARRAY_SIZE(names);
@@ -221,7 +250,8 @@ static char *attributes(int fd)
 	qsort(names, count, sizeof(names[0]), compare_strings);
 	for (size_t i = 0; i < count; i++) {
 		unsigned char value[256];
-		ssize_t n = getxattr(path, names[i], value, sizeof(value));
+		ssize_t n = opened >= 0 ? fgetxattr(opened, names[i], value, sizeof(value)) :
+					  getxattr(path, names[i], value, sizeof(value));
 
 		fprintf(out, "%s=", names[i]);
 		if (n < 0)
@@ -243,103 +273,109 @@ static char *link_target(int fd)
 	return strdup(target);
 }
 
-static int reopen(int fd)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	return open(path, O_RDONLY | O_NOATIME | O_CLOEXEC);
-}
-
-static bool has_same_content(int a, int b)
+static bool has_same_content(const struct pair *p)
 {
 	static unsigned char bytes[2][65536];
-	AUTO_FD int file_a = reopen(a);
-	int error_a = errno;
-	AUTO_FD int file_b = reopen(b);
-	int error_b = errno;
 	ssize_t n, m;
 
-	if (file_a < 0 || file_b < 0)
-		return file_a < 0 && file_b < 0 && error_a == error_b;
+	if (p->opened[0] < 0 || p->opened[1] < 0)
+		return p->opened[0] < 0 && p->opened[1] < 0 && p->errors[0] == p->errors[1];
 	do {
-		n = read(file_a, bytes[0], sizeof(bytes[0]));
-		m = read(file_b, bytes[1], sizeof(bytes[1]));
+		n = read(p->opened[0], bytes[0], sizeof(bytes[0]));
+		m = read(p->opened[1], bytes[1], sizeof(bytes[1]));
 		if (n != m || (n > 0 && memcmp(bytes[0], bytes[1], (size_t)n) != 0))
 			return false;
 	} while (n > 0);
 	return true;
 }
 
-static void compare_dirs(struct comparison *c, const char *path, int a, int b);
+static void compare_dirs(struct comparison *c, const char *path, struct pair *p);
 
 static void compare_entry(struct comparison *c, const char *path, const int dirs[2],
 			  const char *name)
 {
 	const struct timespec never = { .tv_sec = INT32_MAX };
 	struct observed o = { .before[0].error = ESTALE };
-	AUTO_FD int a = openat(dirs[0], name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	AUTO_FD int b = openat(dirs[1], name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
-	const int fds[2] = { a, b };
+	__attribute__((cleanup(pair_close))) struct pair p = { .opened = { -1, -1 } };
 
-	for (int i = 0; i < 2; i++)
-		observe(fds[i], "", &o.after[i]);
+	for (int i = 0; i < 2; i++) {
+		p.fds[i] = openat(dirs[i], name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+		observe(p.fds[i], "", &o.after[i]);
+	}
 	compare_observed(c->kind, path, &o, &never, (struct compare_mode){ .converges = true },
 			 c->d);
 	if (c->d->is_found || o.after[0].error)
 		return;
 	compare_inodes(c, path, o.after[0].ino, o.after[1].ino);
 	if (S_ISLNK(o.after[0].mode)) {
-		AUTO_FREE char *target_a = link_target(a);
-		AUTO_FREE char *target_b = link_target(b);
+		AUTO_FREE char *target_a = link_target(p.fds[0]);
+		AUTO_FREE char *target_b = link_target(p.fds[1]);
 
 		if (strcmp(target_a, target_b) != 0)
 			difference_set(c->d, c->kind, "target", "%s: A -> %s B -> %s", path,
 				       target_a, target_b);
 		return;
 	}
-	AUTO_FREE char *attributes_a = attributes(a);
-	AUTO_FREE char *attributes_b = attributes(b);
+	if (S_ISREG(o.after[0].mode))
+		pair_reopen(&p, O_NOATIME);
+	if (S_ISDIR(o.after[0].mode))
+		pair_reopen(&p, O_DIRECTORY);
+	AUTO_FREE char *attributes_a = attributes(p.fds[0], p.opened[0]);
+	AUTO_FREE char *attributes_b = attributes(p.fds[1], p.opened[1]);
 
 	if (strcmp(attributes_a, attributes_b) != 0)
 		difference_set(c->d, c->kind, "attributes", "%s:\nA %s\nB %s", path, attributes_a,
 			       attributes_b);
-	if (S_ISREG(o.after[0].mode) && !has_same_content(a, b))
+	if (S_ISREG(o.after[0].mode) && !has_same_content(&p))
 		difference_set(c->d, c->kind, "content", "%s: content differs", path);
 	if (S_ISDIR(o.after[0].mode))
-		compare_dirs(c, path, a, b);
+		compare_dirs(c, path, &p);
 }
 
-static int skip_dots(const struct dirent *entry)
+/* The sorted names in a directory, and how many they are; -1: it cannot be read. Closes it. */
+static int read_names(int *io_fd, char *ret_names[NAMES_MAX])
 {
-	return strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0;
+	DIR *dir = *io_fd >= 0 ? fdopendir(*io_fd) : NULL;
+	struct dirent *entry;
+	int count = 0;
+
+	if (!dir)
+		return -1;
+	*io_fd = -1;
+	while ((entry = readdir(dir))) {
+		if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0)
+			continue;
+		assert(count < NAMES_MAX);
+		ret_names[count++] = strdup(entry->d_name);
+	}
+	closedir(dir);
+	qsort(ret_names, (size_t)count, sizeof(ret_names[0]), compare_strings);
+	return count;
 }
 
-static void compare_dirs(struct comparison *c, const char *path, int a, int b)
+static void compare_dirs(struct comparison *c, const char *path, struct pair *p)
 {
-	struct dirent **names[2] = { NULL, NULL };
-	const int dirs[2] = { a, b };
+	char *names[2][NAMES_MAX];
 	int counts[2];
 
 	for (int i = 0; i < 2; i++)
-		counts[i] = scandirat(dirs[i], ".", &names[i], skip_dots, alphasort);
+		counts[i] = read_names(&p->opened[i], names[i]);
 	if (counts[0] != counts[1])
 		difference_set(c->d, c->kind, "names", "%s: A has %d entries, B %d", path,
 			       counts[0], counts[1]);
 	for (int i = 0; i < counts[0] && i < counts[1] && !c->d->is_found; i++) {
 		char child[2 * TREE_PATH_MAX];
 
-		snprintf(child, sizeof(child), "%.300s/%.300s", path, names[0][i]->d_name);
-		if (strcmp(names[0][i]->d_name, names[1][i]->d_name) != 0)
+		snprintf(child, sizeof(child), "%.300s/%.300s", path, names[0][i]);
+		if (strcmp(names[0][i], names[1][i]) != 0)
 			difference_set(c->d, c->kind, "names", "%s: A has %s, B %s", path,
-				       names[0][i]->d_name, names[1][i]->d_name);
+				       names[0][i], names[1][i]);
 		else
-			compare_entry(c, child, dirs, names[0][i]->d_name);
+			compare_entry(c, child, p->fds, names[0][i]);
 	}
 	for (int i = 0; i < 2; i++) {
 		for (int k = 0; k < counts[i]; k++)
 			free(names[i][k]);
-		free(names[i]);
 	}
 }
 

@@ -221,6 +221,18 @@ static bool make_places(const struct settings *s, struct volume_place places[PLA
 	return true;
 }
 
+/* The trials that were not run, because the time was up or there is a difference. */
+static void discard_places(const struct settings *s, struct volume_place places[PLACES])
+{
+	for (int i = 0; i < PLACES; i++) {
+		struct volume_config config = s->volume;
+
+		config.place = &places[i];
+		config.scratch = places[i].scratch;
+		volume_discard(&config);
+	}
+}
+
 static int run_trials(const struct settings *s)
 {
 	static const char *const userns_names[] = { "", " userns", " own userns" };
@@ -254,6 +266,8 @@ static int run_trials(const struct settings *s)
 			fprintf(stderr,
 				"differential: a trial of seed %llu could not be made: %s\n",
 				(unsigned long long)seed, strerror(-r));
+			if (has_places)
+				discard_places(s, places);
 			return EXIT_USAGE;
 		}
 		kills += t.kills;
@@ -267,6 +281,8 @@ static int run_trials(const struct settings *s)
 		if (!s->keeps_going)
 			break;
 	}
+	if (has_places)
+		discard_places(s, places);
 	printf("%s %s %s%s: %llu steps, seeds %llu to %llu, %u differences\n", s->volume.type,
 	       s->volume.converges ? "converging" : "paused",
 	       s->volume.is_exclusive ? "exclusive" : "shared", userns_names[s->volume.userns],

@@ -341,22 +341,29 @@ static int open_journal(const struct volume_config *c, int *ret_fd)
 	return *ret_fd < 0 ? -errno : 0;
 }
 
-static int start_overlay(struct volume *v, uint64_t seed)
+static struct sockaddr_un control_address(const struct volume_config *c)
 {
-	const struct volume_config *c = v->config;
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
+
+	snprintf(address.sun_path, sizeof(address.sun_path), "%.99s/control", c->scratch);
+	return address;
+}
+
+/* It is reached by its control socket (connect_overlay()). */
+static int start_overlay(const struct volume_config *c, uint64_t seed)
+{
+	struct sockaddr_un address = control_address(c);
 	char options[320], run_option[64] = "", journal_option[32] = "", lower[PATH_BYTES],
 			   target[PATH_BYTES];
 	AUTO_FD int listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
 	AUTO_FD int journal = -1;
-	int r = open_journal(c, &journal), killer_fd = -1;
+	int r = open_journal(c, &journal);
 
 	if (r < 0)
 		return r;
 
 	path_in(c, LOWER, lower);
 	path_in(c, TARGET, target);
-	snprintf(address.sun_path, sizeof(address.sun_path), "%.99s/control", c->scratch);
 	unlink(address.sun_path);
 	if (listener < 0 || bind(listener, (struct sockaddr *)&address, sizeof(address)) < 0 ||
 	    listen(listener, 4) < 0)
@@ -372,9 +379,16 @@ static int start_overlay(struct volume *v, uint64_t seed)
 		"gid=%d,handoff=no,paused,max_deaths=0,coherence=%s,transport=%s,idmap=%s,control_fd=%d%s%s",
 		VOLUME_GID, c->is_exclusive ? "exclusive" : "shared", c->transport,
 		c->is_idmapped ? "yes" : "no", listener, run_option, journal_option);
-	r = run((char *[]){ (char *)c->program, (char[]){ "-o" }, options, lower, target, NULL });
-	if (r == 0)
-		r = connect_keeper(&address, &v->control_fd);
+	return run(
+		(char *[]){ (char *)c->program, (char[]){ "-o" }, options, lower, target, NULL });
+}
+
+static int connect_overlay(struct volume *v, uint64_t seed)
+{
+	const struct volume_config *c = v->config;
+	struct sockaddr_un address = control_address(c);
+	int killer_fd = -1, r = connect_keeper(&address, &v->control_fd);
+
 	if (r == 0 && c->kill_ms > 0)
 		r = connect_keeper(&address, &killer_fd);
 	return r < 0 || c->kill_ms == 0 ?
@@ -479,8 +493,8 @@ int volume_enter(const struct volume *v)
 	return setns(v->user_space_fd, CLONE_NEWUSER) < 0 ? -errno : 0;
 }
 
-/* Those that volume_leave() had made. */
-static int await_trees(struct volume_place *place, uint64_t seed)
+/* The one that volume_leave() had made. */
+static int await_overlay(struct volume_place *place, uint64_t seed)
 {
 	int result;
 	ssize_t n = read(place->made_fd, &result, sizeof(result));
@@ -494,13 +508,16 @@ int volume_open(const struct volume_config *config, uint64_t seed, struct volume
 {
 	struct volume v = VOLUME_CLOSED(config);
 	struct volume_place *place = config->place;
-	int r = place && place->made_fd >= 0	? await_trees(place, seed) :
+	bool is_ready = place && place->made_fd >= 0;
+	int r = is_ready			? await_overlay(place, seed) :
 		config->userns == USERNS_MAPPED ? outside_ask(config->outside_fd, seed) :
 						  volume_make(config, seed, -1);
 
 	*ret = v;
+	if (r == 0 && !is_ready)
+		r = start_overlay(config, seed);
 	if (r == 0)
-		r = start_overlay(ret, seed);
+		r = connect_overlay(ret, seed);
 	if (r == 0 && config->is_idmapped)
 		r = map_trees(ret);
 	if (r == 0)
@@ -572,6 +589,8 @@ static void __attribute__((noreturn)) close_and_make(struct volume *v, uint64_t 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	volume_close(v);
 	r = volume_make(v->config, seed, -1);
+	if (r == 0)
+		r = start_overlay(v->config, seed);
 	_exit(write(made_fd, &r, sizeof(r)) < 0);
 }
 
@@ -600,6 +619,22 @@ void volume_leave(struct volume *v, uint64_t next_seed)
 	close_descriptors(v);
 	cleanup_fd(&v->control_fd);
 	reap_children();
+}
+
+void volume_discard(const struct volume_config *config)
+{
+	struct volume_place *place = config->place;
+	struct volume v = VOLUME_CLOSED(config);
+
+	if (place->made_fd < 0)
+		return;
+	if (await_overlay(place, place->seed) == 0) {
+		struct sockaddr_un address = control_address(config);
+
+		/* Its end is waited for. */
+		(void)connect_keeper(&address, &v.control_fd);
+	}
+	volume_close(&v);
 }
 
 /* ---- its keeper ---- */

@@ -26,12 +26,12 @@ enum volume_userns {
 
 /*
  * A directory for one volume after another. Two of them take turns: while a volume is used in one, a process closes the
- * last one of the other and makes the trees of the next there.
+ * last one of the other, and makes the trees of the next there and starts its overlay.
  */
 struct volume_place {
 	char scratch[160];
-	int made_fd;   /* says when they are made; -1: nobody makes any */
-	uint64_t seed; /* of these trees */
+	int made_fd;   /* says when that is done; -1: nobody does it */
+	uint64_t seed; /* of the next */
 };
 
 struct volume_config {
@@ -82,10 +82,13 @@ int volume_open(const struct volume_config *config, uint64_t seed, struct volume
 void volume_close(struct volume *v);
 
 /*
- * volume_leave: as volume_close(), which is done by a process of its own; then it makes the trees for the volume_open() of
- * @next_seed, at the place of the volume. @v->config alone need be set.
+ * volume_leave: as volume_close(), which is done by a process of its own; then it makes the trees and starts the overlay for
+ * the volume_open() of @next_seed, at the place of the volume. @v->config alone need be set.
  */
 void volume_leave(struct volume *v, uint64_t next_seed);
+
+/* volume_discard: what volume_leave() has begun at the place, if it has: it is waited for, and closed. */
+void volume_discard(const struct volume_config *config);
 
 /*
  * volume_enter: in a worker that is root still: into the user namespace, with a mount namespace of its own in which there

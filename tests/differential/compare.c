@@ -13,7 +13,12 @@
 
 #include "fs/base/cleanup.h"
 
-enum { INODES_MAX = 1024, NAMES_MAX = 4096, SAME_TICK_NS = 12 * 1000 * 1000, LONG_AGO = 1500000000 };
+enum {
+	INODES_MAX = 1024,
+	NAMES_MAX = 4096,
+	SAME_TICK_NS = 12 * 1000 * 1000,
+	LONG_AGO = 1500000000
+};
 
 void difference_set(struct difference *d, const char *kind, const char *what, const char *format,
 		    ...)

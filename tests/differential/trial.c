@@ -4,15 +4,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
-#include <linux/capability.h>
 #include <linux/fs.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/fsuid.h>
 #include <sys/ioctl.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <time.h>
 #include <unistd.h>
@@ -43,7 +38,6 @@ struct scene {
 	unsigned written_count;
 	uint64_t written[WRITTEN_MAX], slot_inodes[WORKERS][SLOTS];
 	uint64_t pins[WORKERS][SLOTS]; /* those of slot_inodes that are open with O_PATH, else 0 */
-	uid_t looks_as;		       /* the driver */
 	bool has_watches;	       /* inotify's: a worker has had one */
 };
 
@@ -65,8 +59,8 @@ static void name_objects(const struct step *s, struct objects *o)
 }
 
 /*
- * A path and the directory that it lies in, from one walk there: each walk through the overlay's root costs a request,
- * for the kernel never keeps the root's ACL. A directory that is none, or a symbolic link, has its path looked at.
+ * A path and the directory that it lies in, from one walk there: what has changed on the way is asked for once. When the
+ * directory is none, or a symbolic link, each has its walk.
  */
 static void observe_in_dir(int root_fd, const char *path, const char *dir,
 			   struct observation *ret_path, struct observation *ret_dir)
@@ -339,38 +333,6 @@ static void list_trees(struct scene *sc)
 		tree_list(sc->roots[side], &sc->generator.paths);
 }
 
-/* Files are looked at as this user, with the capabilities that the driver has. */
-static int look_as(struct scene *sc, uid_t uid)
-{
-	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
-	struct __user_cap_data_struct data[2];
-
-	if (uid == sc->looks_as)
-		return 0;
-	if (syscall(SYS_capget, &header, data) < 0)
-		return -errno;
-	setfsuid(uid);
-	sc->looks_as = uid;
-	/* It has taken those that concern files, and what belongs to who one is. */
-	if (syscall(SYS_capset, &header, data) < 0 || prctl(PR_SET_DUMPABLE, 1) < 0 ||
-	    prctl(PR_SET_PDEATHSIG, SIGKILL) < 0)
-		return -errno;
-	return 0;
-}
-
-/*
- * For the step all is observed as the root's owner: the kernel needs no ACL for him, which would be a request for each walk
- * (observe_in_dir()). What the driver does itself it does as root.
- */
-static int look_for_step(struct scene *sc, const struct step *s)
-{
-	struct stat st;
-
-	if (!op_get(s->op)->run || fstat(sc->roots[SIDE_EAGER], &st) < 0)
-		return look_as(sc, 0);
-	return look_as(sc, st.st_uid);
-}
-
 static int run_steps(struct scene *sc, bool makes_up)
 {
 	struct trial *t = sc->trial;
@@ -378,22 +340,15 @@ static int run_steps(struct scene *sc, bool makes_up)
 
 	for (unsigned i = 0; i < t->count && r == 0 && !sc->difference->is_found; i++) {
 		sc->difference->at = i;
-		if (i % STEPS_BETWEEN_LISTS == 0) {
-			r = look_as(sc, 0);
+		if (i % STEPS_BETWEEN_LISTS == 0)
 			list_trees(sc);
-		}
 		if (makes_up)
 			op_generate(&sc->generator, &t->steps[i]);
-		if (r == 0)
-			r = look_for_step(sc, &t->steps[i]);
-		if (r == 0)
-			r = run_step(sc, &t->steps[i]);
-		if (r == 0 && (i + 1) % STEPS_BETWEEN_TREES == 0) {
-			r = look_as(sc, 0);
+		r = run_step(sc, &t->steps[i]);
+		if (r == 0 && (i + 1) % STEPS_BETWEEN_TREES == 0)
 			compare_trees("tree", sc->roots[0], sc->roots[1], sc->difference);
-		}
 	}
-	return r < 0 ? r : look_as(sc, 0);
+	return r;
 }
 
 static void converge_and_compare(struct scene *sc)

@@ -646,6 +646,20 @@ void node_set_exclude(struct node_table *t, uint64_t id, uint64_t exclude)
 	node_table_unlock(t);
 }
 
+void node_set_listed(struct node_table *t, uint64_t id, bool listed)
+{
+	uint32_t slot;
+
+	pthread_mutex_lock(&t->lock);
+	if (node_slot_check(t, id, &slot) == 0) {
+		if (listed)
+			t->shared->slots[slot].flags |= NODE_LISTED;
+		else
+			t->shared->slots[slot].flags &= ~(uint32_t)NODE_LISTED;
+	}
+	node_table_unlock(t);
+}
+
 void node_set_asker(struct node_table *t, uint64_t id, uint32_t asker)
 {
 	uint32_t slot;

@@ -151,6 +151,9 @@ void node_relinked(struct node_table *t, uint64_t id);
 
 void node_set_exclude(struct node_table *t, uint64_t id, uint64_t exclude);
 
+/* node_set_listed: whether the kernel may keep a listing of the directory. */
+void node_set_listed(struct node_table *t, uint64_t id, bool listed);
+
 /* node_set_asker: the thread that has just asked whether the file has capabilities, but not which; 0: none has. */
 void node_set_asker(struct node_table *t, uint64_t id, uint32_t asker);
 

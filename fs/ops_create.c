@@ -53,6 +53,8 @@ static int creation_begin(fuse_req_t req, fuse_ino_t parent, const char *name,
 		cleanup_fd(&new.dir_fd);
 		return r;
 	}
+	if (name)
+		ops_drop_listing(new.ov, &new.dir);
 	new.shown_dir = real;
 	/* In a virtual view the lower's own group rule decides: nothing there is written for the view. */
 	if (new.ov->options->ownership == OWNERSHIP_CONVERGE)

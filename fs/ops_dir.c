@@ -69,13 +69,28 @@ static int choose_listing(struct overlay *ov, fuse_ino_t ino, struct fuse_file_i
  * At its end a listing is kept, also for who has the directory open since before. Where his would have to be seen,
  * it must not be: after one with O_NOATIME, and after one in the tick of the change that it follows.
  */
-static void end_listing(struct overlay *ov, fuse_ino_t ino, int dir_fd)
+static void end_listing(struct overlay *ov, const struct node_info *dir, int dir_fd)
 {
 	struct stat st;
 
-	if (ov->is_exclusive && ov->atime == ATIME_RELATIVE && tree_stat(dir_fd, &st) == 0 &&
-	    !keeps_atime(ov, &st))
-		overlay_invalidate_listing(ov, ino);
+	if (!ov->is_exclusive)
+		return;
+	if (ov->atime == ATIME_RELATIVE && tree_stat(dir_fd, &st) == 0 && !keeps_atime(ov, &st))
+		overlay_invalidate_listing(ov, dir->id);
+	else if (!(dir->flags & NODE_LISTED))
+		node_set_listed(ov->nodes, dir->id, true);
+}
+
+/*
+ * The kernel sees for itself that names have come and gone, but only when somebody begins to list: who is in the middle
+ * would go on with what was there before. Nobody reads the directory while the kernel has it locked for a change.
+ */
+void ops_drop_listing(struct overlay *ov, const struct node_info *dir)
+{
+	if (!(dir->flags & NODE_LISTED))
+		return;
+	node_set_listed(ov->nodes, dir->id, false);
+	overlay_invalidate_listing(ov, dir->id);
 }
 
 void ops_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
@@ -203,7 +218,7 @@ static void read_dir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 	}
 	/* Before the reply, which is what the kernel takes for the end. */
 	if (r == 0 && l.used == 0)
-		end_listing(ov, ino, dir_fd);
+		end_listing(ov, &dir, dir_fd);
 	if (r < 0)
 		ops_reply_error(req, op, ino, r);
 	else

@@ -79,6 +79,7 @@ enum node_flags {
 	NODE_WRITER = 1 << 8,	/* was opened for writing, in passthrough or not */
 	NODE_HELD = 1 << 9,	/* the keeper holds a descriptor of it, for the next server */
 	NODE_REGULAR = 1 << 10, /* a regular file, as NODE_DIRECTORY says of a directory */
+	NODE_LISTED = 1 << 11,	/* the kernel may keep a listing of the directory */
 	NODE_KEPT = 1 << 11, /* the kernel was asked to forget it: its id is to stay for a while */
 };
 

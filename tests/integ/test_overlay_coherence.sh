@@ -203,6 +203,34 @@ for i in range(20):
     if is_due() != is_seen():
         sys.exit("in the tick of the last change")
 ' "$target/to/moved" "$lower/to/moved"
+mkdir "$target/parts"
+touch "$target/parts/"{1..200}
+sleep 0.02
+list parts
+list parts
+check 'who is in the middle of a listing does not see what is removed then' python3 -c '
+import ctypes, os, sys
+libc = ctypes.CDLL(None)
+buffer = ctypes.create_string_buffer(2000)
+def read(fd):
+    size, at, names = libc.getdents64(fd, buffer, len(buffer)), 0, []
+    while at < size:
+        end = at + int.from_bytes(buffer.raw[at + 16:at + 18], "little")
+        names.append(buffer.raw[at + 19:end].split(b"\0")[0].decode())
+        at = end
+    return names
+path = sys.argv[1]
+for remove in os.unlink, lambda name: os.rename(name, path + "/../gone"):
+    fd = os.open(path, os.O_RDONLY)
+    seen = read(fd)
+    victim = [name for name in os.listdir(path) if name not in seen][-1]
+    remove(path + "/" + victim)
+    while names := read(fd):
+        seen += names
+    if victim in seen or len(seen) < 150:
+        sys.exit(f"{victim} is listed: {len(seen)}")
+    os.listdir(path), os.listdir(path)
+' "$target/parts"
 keeper main wait state=converged resume
 check_same 'converging changes nothing that is seen' "1000:$gid:664" "$(attributes "$target/other")"
 check_same 'and the times as they are' "$(stat -c '%y %z' "$lower/other")" "$(stat -c '%y %z' "$target/other")"

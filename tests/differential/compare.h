@@ -13,6 +13,7 @@
  *                                                    the same inodes is compared
  *   st_blocks, free space                            depend on when delayed allocation is done
  *   offsets of directory positions                   what follows them is compared
+ *   what a directory lists that changes meanwhile    names that come then may be listed or not (README)
  *   times by value                                   which of them a step changed, whether mtime equals
  *                                                    ctime (within a tick of the clock: a creation may
  *                                                    take two), and values that a step set are compared

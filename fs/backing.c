@@ -193,6 +193,22 @@ static bool has_no_writer(int fd)
 	return has_none;
 }
 
+int backing_open_to_look(struct overlay *ov, uint64_t node_id, int *ret_fd,
+			 struct node_info *ret_node)
+{
+	struct node_open_state state;
+
+	/*
+	 * Not while somebody has it open: file systems take the first close after a truncation for the end of the rewriting,
+	 * and write it out then (ext4: auto_da_alloc; xfs). That is his.
+	 */
+	if (ov->is_exclusive && node_open_state_get(ov->nodes, node_id, &state) == 0 &&
+	    state.flags & NODE_WRITTEN && state.nopen == 0 &&
+	    node_open_regular(ov->nodes, node_id, O_RDONLY | O_NONBLOCK, ret_fd, ret_node) == 0)
+		return 0;
+	return node_open(ov->nodes, node_id, ret_fd, ret_node);
+}
+
 void backing_look_for_rest(struct overlay *ov, struct node_info *io_node, int fd)
 {
 	struct node_open_state state;

@@ -55,9 +55,16 @@ int backing_open_created(struct overlay *ov, const struct node_info *node, int f
 			 struct fuse_file_info *io_fi);
 
 /*
+ * backing_open_to_look: node_open(), where attributes are asked for: what backing_look_for_rest() must open to tell whether it
+ * is mapped is opened for reading at once.
+ */
+int backing_open_to_look(struct overlay *ov, uint64_t node_id, int *ret_fd,
+			 struct node_info *ret_node);
+
+/*
  * backing_look_for_rest: where a file was written, nobody has it open, and nobody has it mapped for writing
  * either, its attributes may be cached again: *io_node is no longer NODE_WRITTEN. To be called before the
- * attributes are read. @fd: O_PATH
+ * attributes are read. @fd: of backing_open_to_look()
  *
  * Where others use the lower tree, another's open(2) without blocking could meet our look, and his lease: there the
  * kernel is asked (rest.h), and *io_node stays as it is.

@@ -39,7 +39,7 @@ void ops_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		ops_top_getattr(req);
 		return;
 	}
-	r = node_open(ov->nodes, ino, &fd, &node);
+	r = backing_open_to_look(ov, ino, &fd, &node);
 	if (r < 0) {
 		ops_reply_error(req, "getattr", ino, r);
 	} else {
@@ -66,7 +66,7 @@ void ops_statx(fuse_req_t req, fuse_ino_t ino, int flags, int mask, struct fuse_
 		ops_top_statx(req);
 		return;
 	}
-	r = node_open(ov->nodes, ino, &fd, &node);
+	r = backing_open_to_look(ov, ino, &fd, &node);
 	if (r == 0) {
 		backing_look_for_rest(ov, &node, fd);
 		r = ops_stat(ov, &node, fd, &st);

@@ -249,13 +249,22 @@ int tree_reopen(int fd, mode_t type, int flags, int *ret_fd)
 	return 0;
 }
 
+/* A lease for reading is given only where there is no writer (fcntl(2)). */
+static int try_lease(int file)
+{
+	if (fcntl(file, F_SETLEASE, F_RDLCK) < 0 || fcntl(file, F_SETLEASE, F_UNLCK) < 0)
+		return -errno;
+	return 0;
+}
+
 bool tree_has_no_writer(int fd)
 {
 	AUTO_FD int file = -1;
+	int r = try_lease(fd);
 
-	/* A lease for reading is given only where there is no writer (fcntl(2)). */
-	return tree_reopen(fd, S_IFREG, O_RDONLY, &file) == 0 &&
-	       fcntl(file, F_SETLEASE, F_RDLCK) == 0 && fcntl(file, F_SETLEASE, F_UNLCK) == 0;
+	if (r == -EBADF && tree_reopen(fd, S_IFREG, O_RDONLY, &file) == 0)
+		r = try_lease(file);
+	return r == 0;
 }
 
 int tree_seek(int fd, off64_t next)

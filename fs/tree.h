@@ -108,7 +108,7 @@ int tree_reopen(int fd, mode_t type, int flags, int *ret_fd);
 /*
  * tree_has_no_writer: nobody has the file open for writing, or a mapping of it that may be stored to. As owner
  * of the regular file, and with SIGIO ignored; no when it cannot be told. Who opens it for writing at
- * this very moment waits until we have looked.
+ * this very moment waits until we have looked. @fd: open for reading, or O_PATH, which takes two calls more
  */
 bool tree_has_no_writer(int fd);
 

@@ -233,6 +233,7 @@ void backing_release(struct overlay *ov, uint64_t node_id, uint64_t fh)
 {
 	struct node_open_state state;
 	struct node_info node;
+	bool may_rest = false;
 	int32_t unused = 0;
 
 	if (backing_file(ov, fh) >= 0)
@@ -242,6 +243,7 @@ void backing_release(struct overlay *ov, uint64_t node_id, uint64_t fh)
 	node_lock(ov->nodes, node.ino);
 	if (node_open_state_get(ov->nodes, node_id, &state) == 0 && state.nopen > 0) {
 		state.nopen--;
+		may_rest = state.nopen == 0 && state.flags & NODE_WRITTEN;
 		if (state.nopen == 0 && state.flags & NODE_PASSTHROUGH) {
 			unused = state.backing_id;
 			state.backing_id = 0;
@@ -252,6 +254,8 @@ void backing_release(struct overlay *ov, uint64_t node_id, uint64_t fh)
 	if (unused > 0)
 		unregister_file(ov, unused);
 	node_unlock(ov->nodes, node.ino);
+	if (may_rest && !ov->is_exclusive)
+		rest_note_closed(&ov->rest, node_id);
 	if (node_opens(ov->nodes) == 0)
 		overlay_note_idle(ov);
 }

@@ -317,10 +317,11 @@ void ops_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t 
 		else
 			note_unlinked(ov, m.victim.fd, m.victim.id);
 	}
+	/* First: nobody waits for what is closed. */
+	ops_reply_error(req, "rename", parent, r);
 	if (m.new_dir_fd != m.dir_fd)
 		cleanup_fd(&m.new_dir_fd);
 	cleanup_fd(&m.dir_fd);
 	cleanup_fd(&m.moved.fd);
 	cleanup_fd(&m.victim.fd);
-	ops_reply_error(req, "rename", parent, r);
 }

@@ -12,7 +12,8 @@
  * Linux 6.18 such files are not cached as long as the kernel knows them.
  *
  * Who has just asked for a file's attributes still has its name in use, and the kernel drops none that is: so it is
- * asked a moment later, by a thread of its own, for all that came together. Thread-safe.
+ * asked a moment later, by a thread of its own, for all that came together. And a second after the last close, for what nobody
+ * has looked at: by then the kernel would look its name up again in any case. Thread-safe.
  */
 
 #include <pthread.h>
@@ -21,9 +22,16 @@
 
 struct overlay;
 
-enum {
-	REST_MAX = 1024
-}; /* files at once; who does not get a place asks again with the next look */
+/* Files that wait, of each kind; what does not get a place is asked for with the next look. */
+enum { REST_MAX = 4096 };
+
+/* In the order in which they are due. */
+struct rest_queue {
+	unsigned first, count; /* a ring */
+	struct {
+		uint64_t id, due_ms;
+	} files[REST_MAX];
+};
 
 struct rest {
 	pthread_mutex_t lock;
@@ -31,8 +39,7 @@ struct rest {
 	pthread_t thread;
 	bool is_running; /* guarded by lock, like those below */
 	bool is_stopping;
-	unsigned count;
-	uint64_t ids[REST_MAX];
+	struct rest_queue asked, closed;
 };
 
 void rest_init(struct rest *rest);
@@ -40,8 +47,12 @@ void rest_init(struct rest *rest);
 /* rest_start: begins the thread, if this kernel and this overlay have use for it; INIT is answered. 0 or -errno. */
 int rest_start(struct overlay *ov);
 
-/* rest_ask: the kernel is to be asked for the node @id, which was written and is not open. Never blocks for long. */
+/*
+ * rest_ask: somebody looks at the node @id, which was written and is not open. rest_note_closed: it was closed. Neither blocks
+ * for long.
+ */
 void rest_ask(struct rest *rest, uint64_t id);
+void rest_note_closed(struct rest *rest, uint64_t id);
 
 /* rest_stop: ends the thread, if there is one; it may be started again. Nothing is changed in the node table after it. */
 void rest_stop(struct rest *rest);

@@ -347,7 +347,13 @@ for i in range(20):
     if os.stat(name).st_mtime_ns == before:
         sys.exit("the time is the old one after store %d" % i)
 ' "$target/written"
-! has_prune || soon 'and again when it is not mapped any more' kept looks_are_kept
+if has_prune; then
+	soon 'and again when it is not mapped any more' kept looks_are_kept
+	forgotten() { asked | tr ' ' '\n' | awk -F : '/FORGET/ { n += $2 } END { print n + 0 }'; }
+	before=$(forgotten)
+	printf 'text\n' >"$target/unseen"
+	soon 'what was written and nobody looks at is forgotten' $((before + 1)) forgotten
+fi
 finish shared
 
 for coherence in exclusive shared; do

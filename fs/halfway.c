@@ -35,16 +35,20 @@ bool halfway_note(struct halfway_record *record, const struct tree *tree, int fd
 	char path[TREE_FD_PATH_MAX];
 	struct tree_key key;
 	bool has_none = has_no_xattr;
+	bool has_acl = false;
 	ssize_t len = -1;
 
-	if (S_ISDIR(before->st_mode) || S_ISLNK(before->st_mode))
+	if (S_ISLNK(before->st_mode))
 		return has_none;
-	if (!has_no_xattr) {
-		len = getxattr(tree_fd_path(fd, path), "security.capability", record->capability,
+	if (!has_no_xattr)
+		has_acl = getxattr(tree_fd_path(fd, path), "system.posix_acl_access", NULL, 0) > 0;
+	if (!has_no_xattr && !S_ISDIR(before->st_mode)) {
+		len = getxattr(path, "security.capability", record->capability,
 			       sizeof(record->capability));
 		has_none = len < 0 && (errno == ENODATA || errno == EOPNOTSUPP);
 	}
-	if (len <= 0 && !(before->st_mode & (S_ISUID | S_ISGID)))
+	if (len <= 0 && !has_acl &&
+	    (S_ISDIR(before->st_mode) || !(before->st_mode & (S_ISUID | S_ISGID))))
 		return has_none;
 	/* Without handles no server follows a dead one. */
 	if (tree_key_get(tree, fd, before, &key) < 0 || !key.is_handle)
@@ -60,6 +64,11 @@ bool halfway_note(struct halfway_record *record, const struct tree *tree, int fd
 	memcpy(record->handle, key.bytes, key.len);
 	atomic_store(&record->is_noted, 1);
 	return has_none;
+}
+
+void halfway_done(struct halfway_record *record)
+{
+	atomic_store(&record->is_noted, 0);
 }
 
 void halfway_end(struct halfway_record *record)

@@ -4,8 +4,9 @@
 
 /*
  * halfway: the files whose ownership is being changed, noted in shared memory, for the successor of a server that dies
- * meanwhile. It puts back the set-ID bits and capabilities that a change of group had taken away, and has the kernel ask
- * again for what the dead server had changed and not yet told.
+ * meanwhile. It puts back the set-ID bits and capabilities that a change of group had taken away, has the ACL follow a mode
+ * that was changed without it (btrfs: the thread was killed when its chmod(2) waited for room), and has the kernel ask again
+ * for what the dead server had changed and not yet told.
  *
  * Each change has a record of its own. Knows the tree and the rule; not why a file is changed.
  */
@@ -40,7 +41,7 @@ struct halfway_record {
 struct halfway_record *halfway_begin(struct shared *shared, uint64_t node_id);
 
 /*
- * halfway_note: the file @fd, O_PATH, is about to get another group.
+ * halfway_note: the file @fd, O_PATH, is about to get another group or mode.
  * @before:       its attributes, read under its lock, which is held until the change is made
  * @has_no_xattr: it has no extended attribute; false: not known
  *
@@ -49,7 +50,10 @@ struct halfway_record *halfway_begin(struct shared *shared, uint64_t node_id);
 bool halfway_note(struct halfway_record *record, const struct tree *tree, int fd,
 		  const struct stat *before, bool has_no_xattr);
 
-/* halfway_end: it is done, or failed. */
+/* halfway_done: it is changed, or that failed: before its lock is given back, after which users may change it. */
+void halfway_done(struct halfway_record *record);
+
+/* halfway_end: and the kernel is told. */
 void halfway_end(struct halfway_record *record);
 
 /*

@@ -267,9 +267,10 @@ int run_apply(struct run *run, struct halfway_record *record, int fd, const stru
 
 	if (is_visible)
 		atomic_fetch_add(&run->applying.begun, 1);
-	if (is_visible && before->st_gid != run->options->rule.gid)
+	if (is_visible)
 		has_none = halfway_note(record, run->tree, fd, before, has_no_xattr);
 	r = apply_seen(fd, TREE_FD_DIR, &run->options->rule, before, has_none, ret_st);
+	halfway_done(record);
 	if (is_visible)
 		atomic_fetch_add(&run->applying.ended, 1);
 	return r;

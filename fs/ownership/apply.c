@@ -8,7 +8,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-static const char CAPABILITY_XATTR[] = "security.capability";
+static const char CAPABILITY_XATTR[] = "security.capability",
+		  ACCESS_ACL_XATTR[] = "system.posix_acl_access";
 
 /* The kernel refuses capabilities longer than this (XATTR_CAPS_SZ_3 is 24 bytes). */
 enum { CAPABILITY_MAX = 64 };
@@ -172,6 +173,7 @@ int apply_finish(int fd, const char *fd_dir, const struct ownership_rule *rule,
 	const struct entry e = { fd, fd_dir };
 	struct stat shown = *before, now;
 	entry_path_buffer path;
+	int r;
 
 	present(rule, &shown);
 	if (fstatat(fd, "", &now, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
@@ -180,5 +182,13 @@ int apply_finish(int fd, const char *fd_dir, const struct ownership_rule *rule,
 		return 0;
 	if (capability_len > 0 && getxattr(entry_path(&e, path), CAPABILITY_XATTR, NULL, 0) >= 0)
 		capability_len = 0;
-	return restore(&e, before, &now, shown.st_mode, capability, (ssize_t)capability_len);
+	r = restore(&e, before, &now, shown.st_mode, capability, (ssize_t)capability_len);
+	if (r < 0 || S_ISLNK(before->st_mode) ||
+	    getxattr(entry_path(&e, path), ACCESS_ACL_XATTR, NULL, 0) <= 0)
+		return r;
+	/* The mode may be there without the ACL that follows it: the same once more changes both. */
+	if (fstatat(fd, "", &now, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	r = change_mode(&e, now.st_mode & 07777);
+	return r < 0 ? r : recheck_set_ids(&e, before, now.st_mode);
 }

@@ -188,16 +188,18 @@ static void apply_entry_immutable_is_eperm(void **state)
 }
 
 /* With an ACL the group bits of the mode are the mask: named entries stay, the mask is widened. */
+/* Its owner may read and write, one other user may read. */
+static const unsigned char acl[] = {
+	2,  0, 0, 0,			     /* version */
+	1,  0, 6, 0, 0xff, 0xff, 0xff, 0xff, /* user::rw- */
+	2,  0, 4, 0, 0xa0, 0x0f, 0,    0,    /* user:4000:r-- */
+	4,  0, 0, 0, 0xff, 0xff, 0xff, 0xff, /* group::--- */
+	16, 0, 4, 0, 0xff, 0xff, 0xff, 0xff, /* mask::r-- */
+	32, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, /* other::--- */
+};
+
 static void apply_entry_acl_mask_is_widened(void **state)
 {
-	static const unsigned char acl[] = {
-		2,  0, 0, 0,			     /* version */
-		1,  0, 6, 0, 0xff, 0xff, 0xff, 0xff, /* user::rw- */
-		2,  0, 4, 0, 0xa0, 0x0f, 0,    0,    /* user:4000:r-- */
-		4,  0, 0, 0, 0xff, 0xff, 0xff, 0xff, /* group::--- */
-		16, 0, 4, 0, 0xff, 0xff, 0xff, 0xff, /* mask::r-- */
-		32, 0, 0, 0, 0xff, 0xff, 0xff, 0xff, /* other::--- */
-	};
 	AUTO_FD int fd = make_entry("entry", S_IFREG | 0600);
 	unsigned char expected[sizeof(acl)], got[sizeof(acl)];
 	char path[64];
@@ -210,6 +212,29 @@ static void apply_entry_acl_mask_is_widened(void **state)
 	memcpy(expected, acl, sizeof(acl));
 	assert_int_equal(present_acl(stat_of(fd).st_mode, expected, sizeof(expected)), 0);
 	assert_memory_equal(got, expected, sizeof(got));
+}
+
+/* What the file's ACL is no call can keep from following its mode; that it is made to follow shows in its ctime. */
+static void apply_finish_acl_is_made_to_follow_the_mode(void **state)
+{
+	AUTO_FD int fd = make_entry("entry", S_IFREG | 0600);
+	struct stat before, changed, now;
+	char path[64];
+
+	(void)state;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	assert_int_equal(setxattr(path, "system.posix_acl_access", acl, sizeof(acl), 0), 0);
+	before = stat_of(fd);
+	assert_int_equal(apply_entry(fd, "/proc/self/fd", &rule, &changed), APPLY_CHANGED);
+	/* The clock that file systems stamp with may be a coarse one. */
+	for (int i = 0; i < 100 * 1000; i++) {
+		assert_int_equal(apply_finish(fd, "/proc/self/fd", &rule, &before, NULL, 0), 0);
+		now = stat_of(fd);
+		if (!same_ctime(&changed, &now))
+			break;
+	}
+	assert_false(same_ctime(&changed, &now));
+	assert_int_equal(now.st_mode, changed.st_mode);
 }
 
 int main(void)
@@ -225,6 +250,7 @@ int main(void)
 		cmocka_unit_test(apply_entry_symlink_target_is_untouched),
 		cmocka_unit_test(apply_entry_immutable_is_eperm),
 		cmocka_unit_test(apply_entry_acl_mask_is_widened),
+		cmocka_unit_test(apply_finish_acl_is_made_to_follow_the_mode),
 	};
 	int failed;
 

@@ -12,6 +12,10 @@
  *   inode numbers                                    chosen by the file system; that the same files are
  *                                                    the same inodes is compared
  *   st_blocks, free space                            depend on when delayed allocation is done
+ *   the size of a directory on XFS, when it is       depends on the order in which attributes and names
+ *   in the inode on one side and not on the other    came: converging, or the mark, is a later one
+ *   access times after a direct read on btrfs        it goes through the page cache where the end of a write
+ *                                                    is still to be noted (-ENOTBLK), and changes them only then
  *   offsets of directory positions                   what follows them is compared
  *   what a directory lists that changes meanwhile    names that come then may be listed or not (README)
  *   times by value                                   which of them a step changed, whether mtime equals
@@ -90,6 +94,7 @@ void difference_set(struct difference *d, const char *kind, const char *what, co
 struct compare_mode {
 	bool converges; /* files may be converged meanwhile */
 	bool is_relatime;
+	bool reads_by_chance; /* whether a file's access time changes: direct reads on btrfs */
 };
 
 /* An object on both sides, before and after a step. */

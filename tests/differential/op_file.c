@@ -189,15 +189,21 @@ static int64_t report_data(struct result *r, ssize_t n)
 	return n;
 }
 
+static bool is_direct(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+
+	return flags >= 0 && flags & O_DIRECT;
+}
+
 /* Direct I/O that must be aligned, where the overlay's need not be: compare.h. */
 static bool is_unaligned(int fd, const struct step *s, off_t offset, bool writes)
 {
-	int flags = fcntl(fd, F_GETFL);
 	struct stat st;
 
-	if (!s->flags2 || flags < 0 || !(flags & O_DIRECT) || fstat(fd, &st) < 0)
+	if (!s->flags2 || !is_direct(fd) || fstat(fd, &st) < 0)
 		return false;
-	if (writes && flags & O_APPEND)
+	if (writes && fcntl(fd, F_GETFL) & O_APPEND)
 		offset = st.st_size;
 	return (offset | s->length) % BLOCK != 0;
 }
@@ -212,15 +218,18 @@ static int64_t run_read(struct hands *h, const struct step *s, struct result *r)
 		return -1;
 	if (is_unaligned(fd, s, lseek(fd, 0, SEEK_CUR), false))
 		return 0;
+	r->is_direct = is_direct(fd);
 	return report_data(r, read(fd, fresh_data(s), (size_t)s->length));
 }
 
 static int64_t run_pread(struct hands *h, const struct step *s, struct result *r)
 {
-	if (is_unaligned(slot_fd(h, s->slot), s, s->offset, false))
+	int fd = slot_fd(h, s->slot);
+
+	if (is_unaligned(fd, s, s->offset, false))
 		return 0;
-	return report_data(r,
-			   pread(slot_fd(h, s->slot), fresh_data(s), (size_t)s->length, s->offset));
+	r->is_direct = is_direct(fd);
+	return report_data(r, pread(fd, fresh_data(s), (size_t)s->length, s->offset));
 }
 
 /*

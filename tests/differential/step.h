@@ -49,7 +49,8 @@ struct observation {
 struct result {
 	int64_t value; /* -1 with @error */
 	int32_t error;
-	bool has_slot; /* the step's descriptor was open: before and after are its attributes */
+	bool has_slot;	/* the step's descriptor was open: before and after are its attributes */
+	bool is_direct; /* what it read did not have to come through the page cache */
 	struct observation before, after;
 	uint32_t text_len;
 	char text[TEXT_BYTES]; /* what else the caller learned */

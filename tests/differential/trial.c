@@ -257,7 +257,7 @@ static int run_step(struct scene *sc, const struct step *s)
 {
 	const char *op = op_get(s->op)->name;
 	/* What is moved is converged at once, also while the walk is paused. */
-	const struct compare_mode mode = {
+	struct compare_mode mode = {
 		.converges = sc->trial->volume.converges || op_is(s->op, "rename") ||
 			     op_is(s->op, "unlink"),
 		.is_relatime = strcmp(sc->trial->volume.atime, "relatime") == 0,
@@ -281,6 +281,7 @@ static int run_step(struct scene *sc, const struct step *s)
 		report_failure(sc, op, at, r);
 		return 0;
 	}
+	mode.reads_by_chance = results[0].is_direct && strcmp(sc->trial->volume.type, "btrfs") == 0;
 	observe_objects(sc, &objects, true);
 	if (results[0].error == results[1].error ||
 	    !is_flag_error(sc, s, &objects, &results[0], &results[1]))

@@ -22,9 +22,8 @@ try_on() {
 		atime=relatime
 		[ "$mode" != converging ] || atime=strictatime
 		for coherence in shared exclusive; do
-			# On XFS a mark takes room in the inode, so that small directories get another size.
 			durable=no
-			[ "$mode" != converging ] || [ "$type" = xfs ] || durable=yes
+			[ "$mode" != converging ] || durable=yes
 			check "$type, $mode, $coherence" "$differential" --fs "$type" --mode "$mode" \
 				--coherence "$coherence" --atime "$atime" --durable "$durable" --seed "$seed" \
 				--steps "$steps" --shrink 20

@@ -225,11 +225,12 @@ check_same 'and the next one serves' 'content of a' "$(timeout 20 cat "$target/a
 finish late
 
 echo '# while it is converging, and four users work'
-begin handoff=no converge_rate=200
+begin handoff=no converge_rate=200 paused # not before all is there
 for ((d = 0; d < 10; d++)); do
 	mkdir "$lower/d$d" && (cd "$lower/d$d" && touch {1..100})
 done
 chmod 777 "$lower"
+keeper main send resume >/dev/null
 "$helpers/churn" "$target" 4 "$gid" 11 &
 churn=$!
 upgrades() {

@@ -111,6 +111,14 @@ static void list_directories(struct walk *w)
 	closedir(dir);
 }
 
+static void free_directories(struct walk *w)
+{
+	for (size_t i = 0; i < w->count; i++)
+		free(w->names[i]);
+	free(w->names);
+	close(w->root_fd);
+}
+
 static void filter_calls(void)
 {
 	scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
@@ -141,5 +149,6 @@ int main(int argc, char **argv)
 	must(-pthread_create(&second, NULL, work, &w), "thread");
 	work(&w);
 	pthread_join(second, NULL);
+	free_directories(&w);
 	return EXIT_SUCCESS;
 }

@@ -55,6 +55,8 @@
  *   inotify: the lower tree's events are not the overlay's
  *   directories that are removed there, and files that somebody has open with O_PATH: stale (ESTALE) on the overlay,
  *   which holds nothing for them
+ *   set-ID bits of a file that root writes to while it is converged: whoever it was that wrote, they never come back
+ *   (README), and when that is nobody knows
  *   ownership and modes of what was there: whether they are the run's or a user's the overlay alone knows
  *
  * Left out in a user namespace, where file data goes through the overlay's page cache:

@@ -124,7 +124,8 @@ static int quota(void)
 {
 	uint32_t format;
 
-	return (int)syscall(SYS_quotactl_fd, file, QCMD(Q_GETFMT, USRQUOTA), 0, &format);
+	/* QCMD() shifts the command out of an int. */
+	return (int)syscall(SYS_quotactl_fd, file, QCMD((unsigned)Q_GETFMT, USRQUOTA), 0, &format);
 }
 
 static int uncached_read(void)

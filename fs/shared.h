@@ -74,7 +74,7 @@ enum node_flags {
 		<< 3, /* was opened for writing in passthrough: its attributes are not cached until it rests */
 	NODE_PASSTHROUGH = 1 << 4, /* its opens go through backing_id */
 	NODE_DIRECTORY = 1 << 5,
-	NODE_KEYED = 1 << 6,	/* handle holds device and inode number, not a file handle */
+	NODE_KEYED = 1 << 6,	/* handle holds what tells it apart without one (tree.c) */
 	NODE_UNLINKED = 1 << 7, /* the last link is gone; pinned until the kernel forgets it */
 	NODE_WRITER = 1 << 8,	/* was opened for writing, in passthrough or not */
 	NODE_HELD = 1 << 9,	/* the keeper holds a descriptor of it, for the next server */

@@ -18,6 +18,14 @@ struct handle_buffer {
 	unsigned char bytes[NODE_HANDLE_MAX];
 };
 
+/* Of a file without a handle: its inode number alone may be another's, once it has been removed. */
+struct identity {
+	uint64_t dev, ino;
+	int64_t born_sec, born_nsec; /* 0: not known */
+};
+
+_Static_assert(sizeof(struct identity) <= NODE_HANDLE_MAX, "it takes a handle's place");
+
 static int make_handle(int fd, struct handle_buffer *ret_handle)
 {
 	int mount_id;
@@ -182,8 +190,9 @@ bool tree_is_immutable(int fd)
 
 int tree_key_get(const struct tree *t, int fd, const struct stat *st, struct tree_key *ret_key)
 {
+	struct identity identity = { .dev = st->st_dev, .ino = st->st_ino };
 	struct handle_buffer handle;
-	const uint64_t identity[2] = { st->st_dev, st->st_ino };
+	struct timespec born;
 
 	memset(ret_key, 0, sizeof(*ret_key));
 	if (t->has_handles && make_handle(fd, &handle) == 0) {
@@ -193,8 +202,12 @@ int tree_key_get(const struct tree *t, int fd, const struct stat *st, struct tre
 		memcpy(ret_key->bytes, handle.head.f_handle, ret_key->len);
 		return 0;
 	}
+	if (t->has_btime && tree_btime(fd, &born) == 0) {
+		identity.born_sec = born.tv_sec;
+		identity.born_nsec = born.tv_nsec;
+	}
 	ret_key->len = sizeof(identity);
-	memcpy(ret_key->bytes, identity, sizeof(identity));
+	memcpy(ret_key->bytes, &identity, sizeof(identity));
 	return 0;
 }
 

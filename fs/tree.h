@@ -40,7 +40,10 @@ struct tree {
 	bool is_local;	     /* who may do what is decided here, not by a server far away */
 };
 
-/* What stands for an inode: its file handle, or device and inode number (then it must stay pinned). */
+/*
+ * What stands for an inode: its file handle, or device, inode number and time of birth (then it must stay pinned to be
+ * found, and without that time to be told from the next one with its number).
+ */
 struct tree_key {
 	bool is_handle;
 	int type;

@@ -53,8 +53,8 @@
  *
  *   what is seen of it in the second that attributes and names are kept: that is waited for
  *   inotify: the lower tree's events are not the overlay's
- *   directories that are removed there, and files that somebody has open with O_PATH: stale (ESTALE) on the overlay,
- *   which holds nothing for them
+ *   directories that are removed there, and what somebody has open with O_PATH, or a FIFO: stale (ESTALE) on the
+ *   overlay, which is not asked when they are opened and holds nothing for them
  *   set-ID bits of a file that root writes to while it is converged: whoever it was that wrote, they never come back
  *   (README), and when that is nobody knows
  *   ownership and modes of what was there: whether they are the run's or a user's the overlay alone knows

@@ -37,8 +37,9 @@ struct scene {
 	/* Of A: files that were ever opened for writing, and what slots are open on. */
 	unsigned written_count;
 	uint64_t written[WRITTEN_MAX], slot_inodes[WORKERS][SLOTS];
-	uint64_t pins[WORKERS][SLOTS]; /* those of slot_inodes that are open with O_PATH, else 0 */
-	bool has_watches;	       /* inotify's: a worker has had one */
+	uint64_t pins[WORKERS]
+		     [SLOTS]; /* those of slot_inodes that no server knows to be open, else 0 */
+	bool has_watches;     /* inotify's: a worker has had one */
 };
 
 static void name_objects(const struct step *s, struct objects *o)
@@ -175,7 +176,8 @@ static void note_opened(struct scene *sc, const struct step *s, const struct res
 		return;
 	sc->slot_inodes[s->worker][s->slot % SLOTS] = a->after.ino;
 	if (strchr(op_get(s->op)->arguments, 'F'))
-		sc->pins[s->worker][s->slot % SLOTS] = s->flags & O_PATH ? a->after.ino : 0;
+		sc->pins[s->worker][s->slot % SLOTS] =
+			s->flags & O_PATH || !S_ISREG(a->after.mode) ? a->after.ino : 0;
 	if (strchr(op_get(s->op)->arguments, 'F') && (s->flags & O_ACCMODE) != O_RDONLY &&
 	    sc->written_count < WRITTEN_MAX)
 		sc->written[sc->written_count++] = a->after.ino;

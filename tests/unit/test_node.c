@@ -532,6 +532,32 @@ static void node_unlinked_another_file_is_another_node(void **state)
 	assert_int_equal(node_count(f->table), 1);
 }
 
+/* The same, removed where nobody told us; no two that were born in one tick of the clock. */
+static void node_lookup_number_that_is_used_again_is_another_node(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t id = lookup(f, "a").id;
+	struct timespec born, now = { 0 };
+	struct stat before, st = { 0 };
+	int old = make_file(f, "a", &before);
+
+	assert_int_equal(tree_btime(old, &born), 0);
+	close(old);
+	settle(f, "a", NODE_SETTLED);
+	node_forget(f->table, id, 1);
+	for (int i = 0; i < MANY && (st.st_ino != before.st_ino || now.tv_nsec == born.tv_nsec);
+	     i++) {
+		AUTO_FD int fd = -1;
+
+		assert_int_equal(unlinkat(f->dir_fd, "a", 0), 0);
+		fd = make_file(f, "a", &st);
+		assert_int_equal(tree_btime(fd, &now), 0);
+	}
+	if (st.st_ino != before.st_ino)
+		skip();
+	assert_false(lookup(f, "a").flags & NODE_SETTLED);
+}
+
 static void node_relinked_is_remembered_again(void **state)
 {
 	struct fixture *f = *state;
@@ -981,6 +1007,7 @@ int main(void)
 		BOTH(node_lookup_made_stays_after_forget),
 		BOTH(node_unlinked_of_a_settled_frees_it),
 		BOTH(node_unlinked_another_file_is_another_node),
+		BOTH(node_lookup_number_that_is_used_again_is_another_node),
 		BOTH(node_relinked_is_remembered_again),
 		BOTH(node_open_state_set_counts_opens_and_holds_the_node),
 		BOTH(node_forget_is_the_rest_of_what_was_written),

@@ -18,7 +18,8 @@ struct refresh {
 	 * is moved to where the walk may have been. Else it arrives with another, and A's is changed eagerly.
 	 */
 	bool converges;
-	const uint64_t *pins; /* A's inodes that somebody has open without the server knowing: compare.h */
+	const uint64_t
+		*pins; /* A's inodes that somebody has open without the server knowing: compare.h */
 	unsigned pin_count;
 };
 

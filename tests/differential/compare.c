@@ -117,7 +117,7 @@ static void compare_times(const char *op, const char *what, const struct observe
 		bool may_change_on_b = (is_atime && is_atime_of_converged(before, after)) ||
 				       (is_ctime && mode.converges);
 
-		if (i == 0 && S_ISREG(after[0].mode) && (d->is_cached || mode.reads_by_chance))
+		if (i == 0 && S_ISREG(after[0].mode) && (d->is_cached || d->is_read_by_chance))
 			continue;
 		compare_time(op, what, times[i].name,
 			     has_before ? (const struct timespec **)times[i].before : none,

@@ -14,8 +14,8 @@
  *   st_blocks, free space                            depend on when delayed allocation is done
  *   the size of a directory on XFS, when it is       depends on the order in which attributes and names
  *   in the inode on one side and not on the other    came: converging, or the mark, is a later one
- *   access times after a direct read on btrfs        it goes through the page cache where the end of a write
- *                                                    is still to be noted (-ENOTBLK), and changes them only then
+ *   access times of files after a direct read, on    it goes through the page cache where the end of a write
+ *   btrfs                                            is still to be noted (-ENOTBLK), and changes them only then
  *   offsets of directory positions                   what follows them is compared
  *   what a directory lists that changes meanwhile    names that come then may be listed or not (README)
  *   times by value                                   which of them a step changed, whether mtime equals
@@ -82,6 +82,7 @@
 
 struct difference {
 	bool is_cached; /* data goes through the overlay's page cache, in a user namespace */
+	bool is_read_by_chance; /* there was a direct read on btrfs */
 	bool is_found;
 	unsigned at;   /* index of the step */
 	char kind[80]; /* the operation and what differs */
@@ -96,7 +97,6 @@ void difference_set(struct difference *d, const char *kind, const char *what, co
 struct compare_mode {
 	bool converges; /* files may be converged meanwhile */
 	bool is_relatime;
-	bool reads_by_chance; /* whether a file's access time changes: direct reads on btrfs */
 };
 
 /* An object on both sides, before and after a step. */

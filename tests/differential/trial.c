@@ -13,11 +13,12 @@
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
+#include "fs/run.h"
 #include "tests/differential/op.h"
 #include "tests/differential/refresh.h"
 #include "tests/differential/worker.h"
 
-enum { STEPS_BETWEEN_LISTS = 40, STEPS_BETWEEN_TREES = 150, WRITTEN_MAX = 4096 };
+enum { STEPS_BETWEEN_LISTS = 40, STEPS_BETWEEN_TREES = 150, WRITTEN_MAX = 4096, MARKS_MS = 10000 };
 
 /* What a step names: its paths, each followed by the directory that it lies in. */
 enum { OBJECTS = 4 };
@@ -37,9 +38,9 @@ struct scene {
 	/* Of A: files that were ever opened for writing, and what slots are open on. */
 	unsigned written_count;
 	uint64_t written[WRITTEN_MAX], slot_inodes[WORKERS][SLOTS];
-	uint64_t pins[WORKERS]
-		     [SLOTS]; /* those of slot_inodes that no server knows to be open, else 0 */
-	bool has_watches;     /* inotify's: a worker has had one */
+	/* Those of slot_inodes that no server knows to be open, else 0. */
+	uint64_t pins[WORKERS][SLOTS];
+	bool has_watches; /* inotify's: a worker has had one */
 };
 
 static void name_objects(const struct step *s, struct objects *o)
@@ -259,7 +260,7 @@ static int run_step(struct scene *sc, const struct step *s)
 {
 	const char *op = op_get(s->op)->name;
 	/* What is moved is converged at once, also while the walk is paused. */
-	struct compare_mode mode = {
+	const struct compare_mode mode = {
 		.converges = sc->trial->volume.converges || op_is(s->op, "rename") ||
 			     op_is(s->op, "unlink"),
 		.is_relatime = strcmp(sc->trial->volume.atime, "relatime") == 0,
@@ -283,7 +284,8 @@ static int run_step(struct scene *sc, const struct step *s)
 		report_failure(sc, op, at, r);
 		return 0;
 	}
-	mode.reads_by_chance = results[0].is_direct && strcmp(sc->trial->volume.type, "btrfs") == 0;
+	if (results[0].is_direct && strcmp(sc->trial->volume.type, "btrfs") == 0)
+		sc->difference->is_read_by_chance = true;
 	observe_objects(sc, &objects, true);
 	if (results[0].error == results[1].error ||
 	    !is_flag_error(sc, s, &objects, &results[0], &results[1]))
@@ -354,6 +356,30 @@ static int run_steps(struct scene *sc, bool makes_up)
 	return r;
 }
 
+static bool has_marks(struct scene *sc)
+{
+	struct tree_paths *paths = &sc->generator.paths;
+	char path[TREE_PATH_MAX + 32];
+
+	tree_list(sc->volume.lower_fd, paths);
+	for (unsigned i = 0; i < paths->count; i++) {
+		snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", sc->volume.lower_fd,
+			 paths->entries[i].path);
+		if (lgetxattr(path, RUN_MARK, NULL, 0) >= 0)
+			return true;
+	}
+	return false;
+}
+
+/* The server takes the marks away when the end of the run is on record, which has no event. */
+static void wait_for_end_of_marks(struct scene *sc)
+{
+	const struct timespec pause = { .tv_nsec = 5 * 1000 * 1000 };
+
+	for (int ms = 0; ms < MARKS_MS && has_marks(sc); ms += 5)
+		nanosleep(&pause, NULL);
+}
+
 static void converge_and_compare(struct scene *sc)
 {
 	struct difference *d = sc->difference;
@@ -372,6 +398,7 @@ static void converge_and_compare(struct scene *sc)
 	if (r < 0)
 		difference_set(d, "converging", "failure", "%s: %s", strerror(-r), reason);
 	compare_trees("converged tree", sc->roots[0], sc->roots[1], d);
+	wait_for_end_of_marks(sc);
 	compare_trees("converged lower tree", sc->volume.settled_fd, sc->volume.lower_fd, d);
 }
 

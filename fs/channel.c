@@ -31,49 +31,40 @@ int channel_send(int fd, enum channel_kind kind, int error, const char *text)
 	return send_message(fd, &message, -1);
 }
 
-static int send_of_slot(int fd, enum channel_kind kind, uint32_t slot, int descriptor)
-{
-	struct channel_message message;
-
-	memset(&message, 0, sizeof(message));
-	message.kind = kind;
-	message.slot = slot;
-	return send_message(fd, &message, descriptor);
-}
-
-int channel_send_drain(int fd, enum channel_kind kind, uint32_t number, int error)
+static int send_of_slot(int fd, enum channel_kind kind, uint32_t slot, int error, int descriptor)
 {
 	struct channel_message message;
 
 	memset(&message, 0, sizeof(message));
 	message.kind = kind;
 	message.error = error;
-	message.slot = number;
-	return send_message(fd, &message, -1);
+	message.slot = slot;
+	return send_message(fd, &message, descriptor);
+}
+
+int channel_send_drain(int fd, enum channel_kind kind, uint32_t number, int error)
+{
+	return send_of_slot(fd, kind, number, error, -1);
 }
 
 int channel_send_pin(int fd, uint32_t slot, int pin)
 {
-	return send_of_slot(fd, CHANNEL_PIN, slot, pin);
+	return send_of_slot(fd, CHANNEL_PIN, slot, 0, pin);
 }
 
 int channel_send_stash(int fd, uint32_t cell, int end)
 {
-	return send_of_slot(fd, CHANNEL_STASH, cell, end);
+	return send_of_slot(fd, CHANNEL_STASH, cell, 0, end);
 }
 
 int channel_send_stashed(int fd, uint32_t cell)
 {
-	return send_of_slot(fd, CHANNEL_STASHED, cell, -1);
+	return send_of_slot(fd, CHANNEL_STASHED, cell, 0, -1);
 }
 
 int channel_send_fd(int fd, enum channel_kind kind, int descriptor)
 {
-	struct channel_message message;
-
-	memset(&message, 0, sizeof(message));
-	message.kind = kind;
-	return send_message(fd, &message, descriptor);
+	return send_of_slot(fd, kind, 0, 0, descriptor);
 }
 
 int channel_receive_pin(int fd, struct channel_message *ret_message, int *ret_pin)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/xattr.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -172,7 +173,7 @@ static void describe(struct overlay *ov, const struct found *found, const char *
 		keyval_add(w, "pattern", "%s", log_quote(found->pattern, quoted, sizeof(quoted)));
 	if (error)
 		keyval_add(w, "failed", "%d", error);
-	if (getxattr(tree_fd_path(found->fd, link), "system.posix_acl_access", NULL, 0) > 0)
+	if (getxattr(tree_fd_path(found->fd, link), XATTR_NAME_POSIX_ACL_ACCESS, NULL, 0) > 0)
 		keyval_add(w, "acl", "1");
 }
 

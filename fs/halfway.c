@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <linux/xattr.h>
 #include <string.h>
 #include <sys/xattr.h>
 
@@ -41,9 +42,10 @@ bool halfway_note(struct halfway_record *record, const struct tree *tree, int fd
 	if (S_ISLNK(before->st_mode))
 		return has_none;
 	if (!has_no_xattr)
-		has_acl = getxattr(tree_fd_path(fd, path), "system.posix_acl_access", NULL, 0) > 0;
+		has_acl =
+			getxattr(tree_fd_path(fd, path), XATTR_NAME_POSIX_ACL_ACCESS, NULL, 0) > 0;
 	if (!has_no_xattr && !S_ISDIR(before->st_mode)) {
-		len = getxattr(path, "security.capability", record->capability,
+		len = getxattr(path, XATTR_NAME_CAPS, record->capability,
 			       sizeof(record->capability));
 		has_none = len < 0 && (errno == ENODATA || errno == EOPNOTSUPP);
 	}
@@ -73,7 +75,7 @@ void halfway_done(struct halfway_record *record)
 
 void halfway_end(struct halfway_record *record)
 {
-	atomic_store(&record->is_noted, 0);
+	halfway_done(record);
 	record->node_id = 0;
 	atomic_store(&record->is_used, 0);
 }

@@ -626,14 +626,20 @@ int node_unlinked_id(struct node_table *t, uint64_t id, int fd)
 	return r;
 }
 
-void node_relinked(struct node_table *t, uint64_t id)
+/* Of a node that is gone nothing is to be noted. */
+static void change_flags(struct node_table *t, uint64_t id, uint32_t added, uint32_t removed)
 {
 	uint32_t slot;
 
 	pthread_mutex_lock(&t->lock);
 	if (node_slot_check(t, id, &slot) == 0)
-		t->shared->slots[slot].flags &= ~(uint32_t)NODE_UNLINKED;
+		t->shared->slots[slot].flags = (t->shared->slots[slot].flags & ~removed) | added;
 	node_table_unlock(t);
+}
+
+void node_relinked(struct node_table *t, uint64_t id)
+{
+	change_flags(t, id, 0, NODE_UNLINKED);
 }
 
 void node_set_exclude(struct node_table *t, uint64_t id, uint64_t exclude)
@@ -648,16 +654,7 @@ void node_set_exclude(struct node_table *t, uint64_t id, uint64_t exclude)
 
 void node_set_listed(struct node_table *t, uint64_t id, bool listed)
 {
-	uint32_t slot;
-
-	pthread_mutex_lock(&t->lock);
-	if (node_slot_check(t, id, &slot) == 0) {
-		if (listed)
-			t->shared->slots[slot].flags |= NODE_LISTED;
-		else
-			t->shared->slots[slot].flags &= ~(uint32_t)NODE_LISTED;
-	}
-	node_table_unlock(t);
+	change_flags(t, id, listed ? NODE_LISTED : 0, NODE_LISTED);
 }
 
 void node_set_asker(struct node_table *t, uint64_t id, uint32_t asker)
@@ -804,12 +801,7 @@ uint64_t node_rests(const struct node_table *t)
 
 void node_rest(struct node_table *t, uint64_t id)
 {
-	uint32_t slot;
-
-	pthread_mutex_lock(&t->lock);
-	if (node_slot_check(t, id, &slot) == 0)
-		t->shared->slots[slot].flags &= ~(uint32_t)NODE_WRITTEN;
-	node_table_unlock(t);
+	change_flags(t, id, 0, NODE_WRITTEN);
 }
 
 void node_keep_directories(struct node_table *t)

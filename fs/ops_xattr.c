@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <linux/capability.h>
 #include <linux/limits.h>
+#include <linux/xattr.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/xattr.h>
@@ -14,8 +15,7 @@
 #include "fs/ownership/apply.h"
 #include "fs/request.h"
 
-static const char ACCESS_ACL[] = "system.posix_acl_access", XFS_ACL[] = "trusted.SGI_ACL_FILE",
-		  CAPABILITY[] = "security.capability";
+static const char XFS_ACL[] = "trusted.SGI_ACL_FILE";
 
 /* The run's marks are ours, not the volume's. */
 static bool is_hidden(const char *name)
@@ -26,7 +26,8 @@ static bool is_hidden(const char *name)
 /* Whether an attribute is the access ACL: on XFS under two names, elsewhere the second is like any other. */
 static bool is_access_acl(const struct tree *tree, const char *name)
 {
-	return strcmp(name, ACCESS_ACL) == 0 || (tree->is_xfs && strcmp(name, XFS_ACL) == 0);
+	return strcmp(name, XATTR_NAME_POSIX_ACL_ACCESS) == 0 ||
+	       (tree->is_xfs && strcmp(name, XFS_ACL) == 0);
 }
 
 static int get_now(struct overlay *ov, const struct node_info *node, int fd, const char *name,
@@ -114,7 +115,7 @@ static void note_asker(struct overlay *ov, fuse_req_t req, const struct node_inf
 	enum { NOT_IN_OUR_NAMESPACE = 1 << 30 }; /* no thread has that number */
 	uint32_t thread = (uint32_t)fuse_req_ctx(req)->pid;
 
-	if (!(node->flags & NODE_WRITER) || strcmp(name, CAPABILITY) != 0)
+	if (!(node->flags & NODE_WRITER) || strcmp(name, XATTR_NAME_CAPS) != 0)
 		return;
 	if (thread == 0)
 		thread = NOT_IN_OUR_NAMESPACE;
@@ -240,7 +241,7 @@ static int call(const char *path, const char *name, const char *value, size_t si
 
 static bool is_killing(const struct node_info *node, const char *name, bool remove)
 {
-	return remove && node->asker != 0 && strcmp(name, CAPABILITY) == 0;
+	return remove && node->asker != 0 && strcmp(name, XATTR_NAME_CAPS) == 0;
 }
 
 /*

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/xattr.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -44,7 +45,7 @@ static int walk(int dir_fd, const char *name, const char *path, struct report *r
 	if (fd < 0 || fstat(fd, &report->view.st) < 0)
 		return errno;
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	report->view.has_acl = getxattr(link, "system.posix_acl_access", NULL, 0) > 0;
+	report->view.has_acl = getxattr(link, XATTR_NAME_POSIX_ACL_ACCESS, NULL, 0) > 0;
 	return 0;
 }
 

@@ -3,13 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/xattr.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
-
-static const char CAPABILITY_XATTR[] = "security.capability",
-		  ACCESS_ACL_XATTR[] = "system.posix_acl_access";
 
 /* The kernel refuses capabilities longer than this (XATTR_CAPS_SZ_3 is 24 bytes). */
 enum { CAPABILITY_MAX = 64 };
@@ -89,11 +87,11 @@ static int restore_capability(const struct entry *e, const struct stat *before,
 	entry_path_buffer path;
 	struct stat now;
 
-	if (setxattr(entry_path(e, path), CAPABILITY_XATTR, capability, len, 0) < 0)
+	if (setxattr(entry_path(e, path), XATTR_NAME_CAPS, capability, len, 0) < 0)
 		return -errno;
 	if (fstatat(e->fd, "", &now, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
-	if (!is_unchanged(before, &now) && removexattr(path, CAPABILITY_XATTR) < 0 &&
+	if (!is_unchanged(before, &now) && removexattr(path, XATTR_NAME_CAPS) < 0 &&
 	    errno != ENODATA)
 		return -errno;
 	return 0;
@@ -146,8 +144,8 @@ int apply_seen(int fd, const char *fd_dir, const struct ownership_rule *rule,
 		if (!has_no_xattr && !S_ISDIR(before->st_mode) && !S_ISLNK(before->st_mode)) {
 			entry_path_buffer path;
 
-			capability_len = getxattr(entry_path(&e, path), CAPABILITY_XATTR,
-						  capability, sizeof(capability));
+			capability_len = getxattr(entry_path(&e, path), XATTR_NAME_CAPS, capability,
+						  sizeof(capability));
 			if (capability_len < 0 && errno != ENODATA && errno != EOPNOTSUPP)
 				return -errno;
 		}
@@ -180,11 +178,11 @@ int apply_finish(int fd, const char *fd_dir, const struct ownership_rule *rule,
 		return -errno;
 	if (now.st_gid != shown.st_gid)
 		return 0;
-	if (capability_len > 0 && getxattr(entry_path(&e, path), CAPABILITY_XATTR, NULL, 0) >= 0)
+	if (capability_len > 0 && getxattr(entry_path(&e, path), XATTR_NAME_CAPS, NULL, 0) >= 0)
 		capability_len = 0;
 	r = restore(&e, before, &now, shown.st_mode, capability, (ssize_t)capability_len);
 	if (r < 0 || S_ISLNK(before->st_mode) ||
-	    getxattr(entry_path(&e, path), ACCESS_ACL_XATTR, NULL, 0) <= 0)
+	    getxattr(entry_path(&e, path), XATTR_NAME_POSIX_ACL_ACCESS, NULL, 0) <= 0)
 		return r;
 	/* The mode may be there without the ACL that follows it: the same once more changes both. */
 	if (fstatat(fd, "", &now, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) < 0)

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/differential/op.h"
 
+#include <linux/fs.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
@@ -132,6 +135,18 @@ void pick_slot(struct generator *g, const struct step *step, uint8_t *ret_slot)
 		if (g->slot_is_open[step->worker][*ret_slot])
 			return;
 	}
+}
+
+int file_flags(int fd)
+{
+	int flags = 0;
+
+	return ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0 ? flags : 0;
+}
+
+bool has_capability(int fd)
+{
+	return fgetxattr(fd, "security.capability", NULL, 0) > 0;
 }
 
 int64_t slot_set(struct hands *h, uint8_t slot, int fd)

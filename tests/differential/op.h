@@ -39,6 +39,10 @@ static inline int slot_fd(const struct hands *h, uint8_t slot)
 	return h->slots[slot % SLOTS];
 }
 
+/* What is left out (compare.h) hangs on these: FS_*_FL, 0 where they are not known, and security.capability. */
+int file_flags(int fd);
+bool has_capability(int fd);
+
 /* slot_set: what was open there is closed first. Returns 0, or -1 with errno when @fd is none. */
 int64_t slot_set(struct hands *h, uint8_t slot, int fd);
 

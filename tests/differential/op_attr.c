@@ -75,15 +75,13 @@ static void generate_fchown(struct generator *g, struct step *s)
 
 static int64_t run_fchown(struct hands *h, const struct step *s, struct result *r)
 {
-	int fd = slot_fd(h, s->slot), flags = 0;
+	int fd = slot_fd(h, s->slot);
 	struct stat st;
 
 	(void)r;
-	if (ioctl(fd, FS_IOC_GETFLAGS, &flags) < 0)
-		flags = 0;
 	/* Capabilities, and set-ID bits or a flag that forbids to change them: compare.h. */
-	if (fstat(fd, &st) == 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0 &&
-	    (st.st_mode & (S_ISUID | S_ISGID) || flags & (FS_APPEND_FL | FS_IMMUTABLE_FL)))
+	if (fstat(fd, &st) == 0 && has_capability(fd) &&
+	    (st.st_mode & (S_ISUID | S_ISGID) || file_flags(fd) & (FS_APPEND_FL | FS_IMMUTABLE_FL)))
 		return 0;
 	return fchown(fd, (uid_t)s->a, (gid_t)s->b);
 }

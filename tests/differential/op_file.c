@@ -239,14 +239,12 @@ static int64_t run_pread(struct hands *h, const struct step *s, struct result *r
 static bool has_both_privileges(int fd)
 {
 	struct stat st;
-	bool has_set_id, has_capability;
+	bool has_set_id;
 
 	if (fstat(fd, &st) < 0)
 		return false;
 	has_set_id = st.st_mode & (S_ISUID | S_ISGID);
-	has_capability = fgetxattr(fd, "security.capability", NULL, 0) > 0;
-	return fcntl(fd, F_GETFL) & O_DIRECT ? has_set_id || has_capability :
-					       has_set_id && has_capability;
+	return is_direct(fd) ? has_set_id || has_capability(fd) : has_set_id && has_capability(fd);
 }
 
 static int64_t run_write(struct hands *h, const struct step *s, struct result *r)
@@ -303,13 +301,11 @@ static void generate_ftruncate(struct generator *g, struct step *s)
 
 static int64_t run_ftruncate(struct hands *h, const struct step *s, struct result *r)
 {
-	int fd = slot_fd(h, s->slot), flags = 0;
+	int fd = slot_fd(h, s->slot), flags = file_flags(fd);
 
 	(void)r;
 	/* In passthrough the server has no descriptor from before; capabilities go before it is refused: compare.h. */
-	if (ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0 &&
-	    (flags & FS_IMMUTABLE_FL ||
-	     (flags & FS_APPEND_FL && fgetxattr(fd, "security.capability", NULL, 0) > 0)))
+	if (flags & FS_IMMUTABLE_FL || (flags & FS_APPEND_FL && has_capability(fd)))
 		return 0;
 	return ftruncate(fd, s->length);
 }
@@ -349,8 +345,7 @@ static bool has_privileges(int fd, off_t *ret_size)
 	if (fstat(fd, &st) < 0)
 		return false;
 	*ret_size = st.st_size;
-	return S_ISREG(st.st_mode) && (st.st_mode & (S_ISUID | S_ISGID) ||
-				       fgetxattr(fd, "security.capability", NULL, 0) > 0);
+	return S_ISREG(st.st_mode) && (st.st_mode & (S_ISUID | S_ISGID) || has_capability(fd));
 }
 
 static bool has_no_data(int fd, off_t from, off_t end)
@@ -369,7 +364,7 @@ static bool is_hole(int fd, const struct step *s, off_t size)
 
 static int64_t run_fallocate(struct hands *h, const struct step *s, struct result *r)
 {
-	int fd = slot_fd(h, s->slot), flags = 0;
+	int fd = slot_fd(h, s->slot);
 	off_t size = 0;
 
 	(void)r;
@@ -378,8 +373,7 @@ static int64_t run_fallocate(struct hands *h, const struct step *s, struct resul
 	if (has_privileges(fd, &size)) {
 		if (s->flags & FALLOC_FL_PUNCH_HOLE && is_hole(fd, s, size))
 			return 0;
-		if (ioctl(fd, FS_IOC_GETFLAGS, &flags) == 0 &&
-		    flags & (FS_APPEND_FL | FS_IMMUTABLE_FL))
+		if (file_flags(fd) & (FS_APPEND_FL | FS_IMMUTABLE_FL))
 			return 0;
 	}
 	return fallocate(slot_fd(h, s->slot), s->flags, s->offset, s->length);
@@ -395,18 +389,15 @@ static void generate_copy_range(struct generator *g, struct step *s)
 static int64_t run_copy_range(struct hands *h, const struct step *s, struct result *r)
 {
 	off_t in = s->offset, out = s->b, size = 0;
-	int flags = 0;
 	int64_t n;
 
-	if (ioctl(slot_fd(h, s->slot2), FS_IOC_GETFLAGS, &flags) == 0 &&
-	    flags & (FS_APPEND_FL | FS_IMMUTABLE_FL))
+	if (file_flags(slot_fd(h, s->slot2)) & (FS_APPEND_FL | FS_IMMUTABLE_FL))
 		return 0;
 	if (has_both_privileges(slot_fd(h, s->slot2)) ||
 	    is_unaligned(slot_fd(h, s->slot), s, s->offset, false) ||
 	    is_unaligned(slot_fd(h, s->slot2), s, s->b, true))
 		return 0;
-	if (fcntl(slot_fd(h, s->slot), F_GETFL) & O_DIRECT &&
-	    has_privileges(slot_fd(h, s->slot2), &size))
+	if (is_direct(slot_fd(h, s->slot)) && has_privileges(slot_fd(h, s->slot2), &size))
 		return 0;
 	n = copy_file_range(slot_fd(h, s->slot), &in, slot_fd(h, s->slot2), &out, (size_t)s->length,
 			    0);
@@ -468,9 +459,8 @@ static int64_t run_mmap(struct hands *h, const struct step *s, struct result *r)
 	unsigned char *memory;
 	off_t size = 0, page = s->offset % (int64_t)len / BLOCK * BLOCK;
 	struct stat st;
-	int flags = 0;
 
-	if (ioctl(slot_fd(h, s->slot), FS_IOC_GETFLAGS, &flags) == 0 && flags & FS_APPEND_FL)
+	if (file_flags(slot_fd(h, s->slot)) & FS_APPEND_FL)
 		return 0;
 	if (s->flags2 & MMAP_NO_PRIVILEGES && has_privileges(slot_fd(h, s->slot), &size))
 		return 0;

@@ -25,6 +25,7 @@
 #include "fs/base/keyval.h"
 #include "tests/differential/eager.h"
 #include "tests/differential/outside.h"
+#include "tests/differential/situation.h"
 #include "tests/differential/tree.h"
 #include "tests/idmap.h"
 
@@ -663,28 +664,39 @@ int volume_send(struct volume *v, const char *request)
 	return r < 0 ? r : keyval_verb_is(answer, "error") ? -EIO : 0;
 }
 
-int volume_converge(struct volume *v, char *ret_reason, size_t size)
+/* The process that answers on the control socket; -1: none does. */
+static pid_t keeper_pid(const struct volume_config *c)
 {
-	AUTO_FREE char *answer = malloc(KEYVAL_MAX + 1);
+	const struct sockaddr_un address = control_address(c);
+	struct ucred keeper;
+	socklen_t len = sizeof(keeper);
+	AUTO_FD int fd = -1;
+
+	if (connect_keeper(&address, &fd) < 0 ||
+	    getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &keeper, &len) < 0)
+		return -1;
+	return keeper.pid;
+}
+
+/* Until it has converged, and nothing failed. @io_answer: the last status, as far as there was one. */
+static int await_converged(struct volume *v, char *io_answer, char *ret_reason, size_t size)
+{
 	const struct timespec pause = { .tv_nsec = 5 * 1000 * 1000 };
 	char state[32] = "";
-	int r = answer ? volume_send(v, "rate\nrate=0\n") : -ENOMEM;
+	int r = 0;
 
-	snprintf(ret_reason, size, "never converged");
-	if (r == 0)
-		r = volume_send(v, "converge\n");
 	for (int ms = 0; r == 0 && ms < CONVERGE_MS; ms += 5) {
-		r = ask(v, "status\n", answer);
+		r = ask(v, "status\n", io_answer);
 		if (r == 0)
-			keyval_get(answer, "state", state, sizeof(state));
+			keyval_get(io_answer, "state", state, sizeof(state));
 		if (strcmp(state, "converged") == 0) {
 			char failed[32] = "0";
 
-			keyval_get(answer, "failed", failed, sizeof(failed));
+			keyval_get(io_answer, "failed", failed, sizeof(failed));
 			if (strcmp(failed, "0") == 0)
-				return v->config->is_durable ? volume_send(v, "finished\n") : 0;
+				return 0;
 			/* The walk may have found them before they could be changed: once more. */
-			keyval_get(answer, "failure.0", ret_reason, size);
+			keyval_get(io_answer, "failure.0", ret_reason, size);
 			if (ms > FAILED_MS)
 				return -EIO;
 			if (ms % RETRY_MS == 0)
@@ -693,4 +705,24 @@ int volume_converge(struct volume *v, char *ret_reason, size_t size)
 		nanosleep(&pause, NULL);
 	}
 	return r < 0 ? r : -ETIME;
+}
+
+int volume_converge(struct volume *v, char *ret_reason, size_t size)
+{
+	AUTO_FREE char *answer = calloc(1, KEYVAL_MAX + 1);
+	int r = answer ? volume_send(v, "rate\nrate=0\n") : -ENOMEM;
+
+	snprintf(ret_reason, size, "never converged");
+	if (r == 0)
+		r = volume_send(v, "converge\n");
+	if (r == 0)
+		r = await_converged(v, answer, ret_reason, size);
+	if (r < 0 && answer) {
+		/* It may not be the same when it is run again. */
+		printf("# %s: %s\n", ret_reason, strerror(-r));
+		situation_print_text(stdout, answer);
+		situation_print(stdout, keeper_pid(v->config));
+		fflush(stdout);
+	}
+	return r == 0 && v->config->is_durable ? volume_send(v, "finished\n") : r;
 }

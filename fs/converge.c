@@ -347,14 +347,17 @@ static bool take_moved(struct converger *c, struct moved *ret_moved)
 	bool found;
 
 	pthread_mutex_lock(&c->lock);
-	found = c->moved_count > 0 && !c->pace.stop;
+	found = c->moved_count > 0;
 	if (found)
 		*ret_moved = c->moved[--c->moved_count];
 	pthread_mutex_unlock(&c->lock);
 	return found;
 }
 
-/* What was moved while the tree was walked. Returns false when it was stopped. */
+/*
+ * What was moved while the tree was walked. Returns false when it was stopped before all of that was walked; whoever goes
+ * on then begins at the root, and comes by there.
+ */
 static bool walk_moved(struct converger *c)
 {
 	struct moved moved;

@@ -47,7 +47,8 @@ static int64_t ns_between(const struct timespec *from, const struct timespec *to
 /* One time of an object: a value set long ago is the same; else both or neither side changed it. */
 static void compare_time(const char *op, const char *what, const char *name,
 			 const struct timespec *before[2], const struct timespec *after[2],
-			 const struct timespec *began, bool may_change_on_b, struct difference *d)
+			 const struct timespec *began, const bool may_change[2],
+			 struct difference *d)
 {
 	bool changed[2];
 	char text[2 * TREE_PATH_MAX];
@@ -64,7 +65,7 @@ static void compare_time(const char *op, const char *what, const char *name,
 		return;
 	for (int i = 0; i < 2; i++)
 		changed[i] = !is_equal(before[i], after[i]);
-	if (changed[0] == changed[1] || (changed[1] && may_change_on_b))
+	if (changed[0] == changed[1] || (changed[0] ? may_change[0] : may_change[1]))
 		return;
 	/* Within one tick of the clock a change need not be seen. */
 	if (ns_between(before[changed[0] ? 1 : 0], began) < SAME_TICK_NS)
@@ -83,6 +84,23 @@ static bool is_atime_of_converged(const struct observation before[2],
 	return ns_between(&before[0].ctime, &before[0].atime) > 0 &&
 	       (ns_between(&before[1].ctime, &before[1].atime) <= 0 ||
 		ns_between(&after[1].ctime, &before[1].atime) <= 0);
+}
+
+/*
+ * With relatime an access is seen when the last one was not later than the last change (relatime_need_update): not
+ * when it came with the next tick of the clock, and when it came with the same one, which is chance.
+ */
+static bool is_atime_of_one_tick(const struct observation before[2])
+{
+	int64_t ns[2]; /* from the change to the access */
+
+	for (int i = 0; i < 2; i++) {
+		int64_t from_mtime = ns_between(&before[i].mtime, &before[i].atime);
+		int64_t from_ctime = ns_between(&before[i].ctime, &before[i].atime);
+
+		ns[i] = from_mtime < from_ctime ? from_mtime : from_ctime;
+	}
+	return ns[0] == 0 && ns[1] > 0;
 }
 
 /* Both set by it: how far they are apart is how long it took, and on a busy machine that is many ticks. */
@@ -122,14 +140,15 @@ static void compare_times(const char *op, const char *what, const struct observe
 	for (size_t i = 0; i < ARRAY_SIZE(times); i++) {
 		const struct timespec *none[2] = { NULL, NULL };
 		bool is_atime = i == 0 && mode.is_relatime, is_ctime = i == 2;
-		bool may_change_on_b = (is_atime && is_atime_of_converged(before, after)) ||
-				       (is_ctime && mode.converges);
+		const bool may_change[2] = { is_atime && is_atime_of_one_tick(before),
+					     (is_atime && is_atime_of_converged(before, after)) ||
+						     (is_ctime && mode.converges) };
 
 		if (i == 0 && S_ISREG(after[0].mode) && (d->is_cached || d->is_read_by_chance))
 			continue;
 		compare_time(op, what, times[i].name,
 			     has_before ? (const struct timespec **)times[i].before : none,
-			     (const struct timespec **)times[i].after, began, may_change_on_b, d);
+			     (const struct timespec **)times[i].after, began, may_change, d);
 	}
 	/* What one step changed; what two steps changed lies any time apart. */
 	for (int i = 0; i < 2 && has_before; i++)

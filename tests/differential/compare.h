@@ -16,6 +16,9 @@
  *   in the inode on one side and not on the other    came: converging, or the mark, is a later one
  *   access times of files after a direct read, on    it goes through the page cache where the end of a write
  *   btrfs                                            is still to be noted (-ENOTBLK), and changes them only then
+ *   with relatime, the access time of what changed   whether the next access is seen depends on the clock, which may
+ *   and was looked at in one tick on one side alone  have gone on between the two: so it is natively, in one call, when
+ *                                                    a file is copied into itself (copy_file_range)
  *   offsets of directory positions                   what follows them is compared
  *   what a directory lists that changes meanwhile    names that come then may be listed or not (README)
  *   times by value                                   which of them a step changed, whether mtime equals

@@ -111,6 +111,29 @@ static bool is_of_one_step(const struct timespec *began, const struct timespec *
 	       (ns_between(began, mtime) >= 0 && ns_between(began, ctime) >= 0);
 }
 
+static void add_time(struct difference *d, const char *name, const struct timespec *before,
+		     const struct timespec *after)
+{
+	size_t len = strlen(d->text);
+
+	snprintf(d->text + len, sizeof(d->text) - len, "  %s %lld.%09ld -> %lld.%09ld", name,
+		 (long long)before->tv_sec, before->tv_nsec, (long long)after->tv_sec,
+		 after->tv_nsec);
+}
+
+/* What was seen once, by chance, is not seen again when its steps are run. */
+static void add_times(struct difference *d, const struct observed *o)
+{
+	for (int i = 0; i < 2; i++) {
+		size_t len = strlen(d->text);
+
+		snprintf(d->text + len, sizeof(d->text) - len, "\n%c", "AB"[i]);
+		add_time(d, "atime", &o->before[i].atime, &o->after[i].atime);
+		add_time(d, "mtime", &o->before[i].mtime, &o->after[i].mtime);
+		add_time(d, "ctime", &o->before[i].ctime, &o->after[i].ctime);
+	}
+}
+
 static void compare_times(const char *op, const char *what, const struct observed *o,
 			  const struct timespec *began, struct compare_mode mode,
 			  struct difference *d)
@@ -119,7 +142,7 @@ static void compare_times(const char *op, const char *what, const struct observe
 	/* Another file by the same name was not changed by the step. */
 	bool has_before = before[0].error == 0 && before[1].error == 0 &&
 			  before[0].ino == after[0].ino && before[1].ino == after[1].ino;
-	bool is_near[2], is_both_now = true;
+	bool is_near[2], is_both_now = true, was_found = d->is_found;
 	const struct {
 		const char *name;
 		const struct timespec *before[2], *after[2];
@@ -163,6 +186,8 @@ static void compare_times(const char *op, const char *what, const struct observe
 		difference_set(d, op, DIFFERENCE_APART, "%s: mtime and ctime %s on A, %s on B",
 			       what, is_near[0] ? "equal" : "differ",
 			       is_near[1] ? "equal" : "differ");
+	if (d->is_found && !was_found)
+		add_times(d, o);
 }
 
 /*

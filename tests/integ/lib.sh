@@ -19,7 +19,8 @@
 #   turns_native NAME [VERB]                  waits for its hand-off
 #   as UID GID GROUPS COMMAND...              runs a command as another user; GROUPS may be ""
 #
-# The programs are taken from $BIN, the helpers from $TESTBIN/helpers.
+# The programs are taken from $BIN, the helpers from $TESTBIN/helpers; is_sanitized is not empty where they were built
+# with sanitizers.
 
 set -euo pipefail
 
@@ -28,6 +29,12 @@ BIN=${BIN:-$repository/build/bin}
 TESTBIN=${TESTBIN:-$repository/build/tests}
 helpers=$TESTBIN/helpers
 fsgroupfs=$BIN/fsgroupfs
+# shellcheck disable=SC2034 # for the tests
+is_sanitized=
+# shellcheck disable=SC2034
+case ${BIN##*/} in
+bin-*) is_sanitized=yes ;;
+esac
 failed=0
 passed=0
 scratch=

@@ -17,14 +17,10 @@ start_test
 gid=4242
 files=120000
 walks=20
-is_sanitized=
-case ${BIN##*/} in
-bin-*)
-	is_sanitized=yes
+if [ -n "$is_sanitized" ]; then
 	files=40000
 	walks=6
-	;;
-esac
+fi
 volume=$scratch/volume
 mkdir "$volume"
 truncate -s 1G "$volume.img"

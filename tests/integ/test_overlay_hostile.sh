@@ -17,10 +17,6 @@ start_test
 
 gid=4242
 rounds=1500
-is_sanitized=
-case ${BIN##*/} in
-bin-*) is_sanitized=yes ;;
-esac
 
 # A file system with inodes for all of this, on which every read leaves its time.
 volume=$scratch/volume
@@ -133,15 +129,20 @@ echo '# the tree changes under everything that a consumer does'
 start watch "$helpers/attacker" watch "${watched[@]}"
 start swap "$helpers/attacker" swap "$lower"
 consume() {
-	local as_root as_user status=0
+	local status=0 consumer
+	local -A consumers
 
 	"$helpers/attacker" consume "$target" "$rounds" >"$scratch/root.log" &
-	as_root=$!
+	consumers[root]=$!
 	as 1500 1500 "$gid" "$helpers/attacker" consume "$target" "$rounds" >"$scratch/user.log" &
-	as_user=$!
-	wait "$as_root" || status=1
-	wait "$as_user" || status=1
-	sed 's/^/# /' "$scratch/root.log" "$scratch/user.log"
+	consumers[user]=$!
+	for consumer in root user; do
+		wait "${consumers[$consumer]}" || {
+			status=$?
+			echo "ended with status $status" >>"$scratch/$consumer.log"
+		}
+		sed "s/^/# $consumer: /" "$scratch/$consumer.log"
+	done
 	return "$status"
 }
 overlay main "$lower" "$target" "gid=$gid" paused

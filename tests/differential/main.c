@@ -13,29 +13,27 @@
  * seed given. A difference is shrunk for at most N seconds and printed as a script. Exit status 0, 1 at
  * a difference, 2 for a wrong argument or when a trial could not be made.
  *
- * Needs root, /dev/fuse and, but for tmpfs, loop devices. The work is done in mount and process
- * namespaces of its own: however it ends, nothing stays but an empty directory.
+ * Needs root, /dev/fuse and, but for tmpfs, loop devices. The work is done in mount and (but for --idmap) process
+ * namespaces of its own: however it ends, nothing stays (supervisor.h).
  */
 
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
-#include <sys/prctl.h>
 #include <sys/sendfile.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
 #include "fs/base/parse.h"
 #include "tests/differential/outside.h"
+#include "tests/differential/supervisor.h"
 #include "tests/differential/trial.h"
 
 enum { EXIT_USAGE = 2, KINDS_MAX = 64 };
@@ -344,12 +342,12 @@ static int copy_program(struct volume_config *c, char *program, size_t size)
 	return 0;
 }
 
-/* The first process of its namespace: when it ends, all others are ended, and all mounts go. */
-static int work(struct settings *s)
+/* Its mounts go when the last process ends that has them: none outlives it (supervisor.h). */
+static int work(void *context)
 {
+	struct settings *s = context;
 	char program[256];
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	umask(0);
 	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
@@ -364,13 +362,9 @@ static int work(struct settings *s)
 	return s->volume.userns ? work_in_userns(s) : run_trials(s);
 }
 
-static volatile sig_atomic_t child_pid;
-
-static void on_signal(int number)
+static void remove_scratch(void *context)
 {
-	(void)number;
-	if (child_pid > 0)
-		kill(child_pid, SIGKILL);
+	rmdir(((const struct settings *)context)->volume.scratch);
 }
 
 int main(int argc, char **argv)
@@ -388,6 +382,7 @@ int main(int argc, char **argv)
 		.trial = 600,
 		.shrink = 60,
 	};
+	struct supervised supervised = { work, remove_scratch, &s, true };
 	int status;
 
 	if (parse_settings(argc, argv, &s) < 0)
@@ -399,20 +394,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "differential: %s: %m\n", scratch);
 		return EXIT_USAGE;
 	}
-	signal(SIGINT, on_signal);
-	signal(SIGTERM, on_signal);
-	signal(SIGHUP, on_signal);
-	/* Without: there the server can ask for the maps (fs/mount_spaces.h). Its keeper ends with the mounts. */
-	if (!s.volume.is_idmapped && unshare(CLONE_NEWPID) < 0) {
-		fprintf(stderr, "differential: namespaces: %m\n");
-		rmdir(scratch);
-		return EXIT_USAGE;
-	}
-	child_pid = fork();
-	if (child_pid == 0)
-		exit(work(&s));
-	while (waitpid(child_pid, &status, 0) < 0 && errno == EINTR)
-		;
-	rmdir(scratch);
-	return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_USAGE;
+	/* Idmapped: in the first one the server can ask for the maps (fs/mount_spaces.h). */
+	supervised.has_own_pids = !s.volume.is_idmapped;
+	status = supervisor_run(&supervised);
+	return status < 0 ? EXIT_USAGE : status;
 }

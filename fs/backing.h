@@ -17,7 +17,7 @@ struct fuse_file_info;
 
 /*
  * fi->fh of an open in passthrough: the server holds nothing. Below it stand the flags of open(2) that later
- * requests must honour (O_DIRECT, O_NOATIME), of directories too.
+ * requests must honour (O_DIRECT, O_NOATIME).
  */
 #define FILE_HANDLE_NONE (1ULL << 63)
 

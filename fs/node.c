@@ -657,6 +657,27 @@ void node_set_listed(struct node_table *t, uint64_t id, bool listed)
 	change_flags(t, id, listed ? NODE_LISTED : 0, NODE_LISTED);
 }
 
+void node_each_listed(struct node_table *t, void (*drop)(void *context, uint64_t id), void *context)
+{
+	const uint32_t wanted = NODE_USED | NODE_DIRECTORY | NODE_LISTED;
+	uint32_t count;
+
+	pthread_mutex_lock(&t->lock);
+	count = t->shared->header->slot_count;
+	pthread_mutex_unlock(&t->lock);
+	for (uint32_t slot = 1; slot < count; slot++) {
+		uint64_t id;
+		bool is_listed;
+
+		pthread_mutex_lock(&t->lock);
+		id = node_id_of(t, slot);
+		is_listed = (t->shared->slots[slot].flags & wanted) == wanted;
+		pthread_mutex_unlock(&t->lock);
+		if (is_listed)
+			drop(context, id);
+	}
+}
+
 void node_set_asker(struct node_table *t, uint64_t id, uint32_t asker)
 {
 	uint32_t slot;

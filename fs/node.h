@@ -154,6 +154,10 @@ void node_set_exclude(struct node_table *t, uint64_t id, uint64_t exclude);
 /* node_set_listed: whether the kernel may keep a listing of the directory. */
 void node_set_listed(struct node_table *t, uint64_t id, bool listed);
 
+/* node_each_listed: @drop is called for every directory that is listed when it comes to it, without any lock. */
+void node_each_listed(struct node_table *t, void (*drop)(void *context, uint64_t id),
+		      void *context);
+
 /* node_set_asker: the thread that has just asked whether the file has capabilities, but not which; 0: none has. */
 void node_set_asker(struct node_table *t, uint64_t id, uint32_t asker);
 

@@ -84,12 +84,6 @@ struct overlay *ops_overlay(fuse_req_t req);
 /* ops_caller: who asks, from the request's header and the raw bytes of the request (request.h). */
 void ops_caller(fuse_req_t req, struct caller *ret_caller);
 
-/*
- * ops_drop_listing: before a name comes to or goes from @dir, whose kernel's lock the request has: what the kernel keeps
- * of its entries is dropped.
- */
-void ops_drop_listing(struct overlay *ov, const struct node_info *dir);
-
 /* ops_reply_error: the one border where -errno becomes an answer; logs what no user can have caused. */
 void ops_reply_error(fuse_req_t req, const char *op, fuse_ino_t ino, int error);
 

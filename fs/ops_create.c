@@ -10,6 +10,7 @@
 #include "fs/base/cleanup.h"
 #include "fs/base/parse.h"
 #include "fs/ledger.h"
+#include "fs/listing.h"
 #include "fs/ops.h"
 #include "fs/ownership/apply.h"
 #include "fs/recovery.h"
@@ -54,7 +55,7 @@ static int creation_begin(fuse_req_t req, fuse_ino_t parent, const char *name,
 		return r;
 	}
 	if (name)
-		ops_drop_listing(new.ov, &new.dir);
+		listing_drop(new.ov, &new.dir);
 	new.shown_dir = real;
 	/* In a virtual view the lower's own group rule decides: nothing there is written for the view. */
 	if (new.ov->options->ownership == OWNERSHIP_CONVERGE)

@@ -4,12 +4,13 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "fs/backing.h"
 #include "fs/base/cleanup.h"
+#include "fs/listing.h"
 #include "fs/ops.h"
+#include "fs/request.h"
 
 /*
  * Directories are read without state: a request carries the file system's own cookie of the last entry,
@@ -19,91 +20,18 @@
 
 enum { ENTRIES_BYTES = 64 * 1024 };
 
-/* With relatime(8) an access time this old changes at any access. */
-static const time_t RELATIME_SECONDS = 24 * 60 * 60;
-
-static bool is_later(const struct timespec *a, const struct timespec *b)
-{
-	return a->tv_sec != b->tv_sec ? a->tv_sec > b->tv_sec : a->tv_nsec > b->tv_nsec;
-}
-
-/* Whether listing the directory now would leave its access time as it is. */
-static bool keeps_atime(const struct overlay *ov, const struct stat *st)
-{
-	struct timespec now;
-
-	if (ov->atime == ATIME_NEVER)
-		return true;
-	clock_gettime(CLOCK_REALTIME_COARSE, &now);
-	return ov->atime == ATIME_RELATIVE && is_later(&st->st_atim, &st->st_mtim) &&
-	       is_later(&st->st_atim, &st->st_ctim) &&
-	       now.tv_sec - st->st_atim.tv_sec < RELATIME_SECONDS;
-}
-
-/*
- * Where nobody but us changes directories the kernel may keep what was listed until it sees a change itself. A
- * listing that must be seen in the access time goes to the lower directory, and is what is kept from then
- * on; what changes one of the times without changing the directory drops it (overlay_invalidate_listing). Where
- * every listing must be seen, nothing is kept, not even for whoever has the directory open and reads it again.
- */
-static int choose_listing(struct overlay *ov, fuse_ino_t ino, struct fuse_file_info *io_fi)
-{
-	AUTO_FD int fd = -1;
-	struct node_info node;
-	struct stat st;
-	int r;
-
-	if (!ov->is_exclusive)
-		return node_get(ov->nodes, ino, &node);
-	r = node_open(ov->nodes, ino, &fd, &node);
-	if (r == 0)
-		r = tree_stat(fd, &st);
-	if (r == 0) {
-		io_fi->cache_readdir = ov->atime != ATIME_ALWAYS || io_fi->flags & O_NOATIME;
-		io_fi->keep_cache = io_fi->flags & O_NOATIME || keeps_atime(ov, &st);
-	}
-	return r;
-}
-
-/*
- * At its end a listing is kept, also for who has the directory open since before. Where his would have to be seen,
- * it must not be: after one with O_NOATIME, and after one in the tick of the change that it follows.
- */
-static void end_listing(struct overlay *ov, const struct node_info *dir, int dir_fd)
-{
-	struct stat st;
-
-	if (!ov->is_exclusive)
-		return;
-	if (ov->atime == ATIME_RELATIVE && tree_stat(dir_fd, &st) == 0 && !keeps_atime(ov, &st))
-		overlay_invalidate_listing(ov, dir->id);
-	else if (!(dir->flags & NODE_LISTED))
-		node_set_listed(ov->nodes, dir->id, true);
-}
-
-/*
- * The kernel sees for itself that names have come and gone, but only when somebody begins to list: who is in the middle
- * would go on with what was there before. Nobody reads the directory while the kernel has it locked for a change.
- */
-void ops_drop_listing(struct overlay *ov, const struct node_info *dir)
-{
-	if (!(dir->flags & NODE_LISTED))
-		return;
-	node_set_listed(ov->nodes, dir->id, false);
-	overlay_invalidate_listing(ov, dir->id);
-}
-
+/* The kernel learns from the first answer that it need not ask, for as long as the mount lives. Where it asks it keeps nothing. */
 void ops_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct overlay *ov = ops_overlay(req);
-	int r = choose_listing(ov, ino, fi);
+	struct node_info node;
+	int r = listing_needs_open(ov) ? node_get(ov->nodes, ino, &node) : -ENOSYS;
 
 	if (r < 0) {
 		ops_reply_error(req, "opendir", ino, r);
 		return;
 	}
-	/* All that a later request must know of this open: whether it changes the access time. */
-	fi->fh = FILE_HANDLE_NONE | (uint64_t)(fi->flags & O_NOATIME);
+	fi->fh = FILE_HANDLE_NONE;
 	fuse_reply_open(req, fi);
 }
 
@@ -194,10 +122,9 @@ static int fill(struct listing *l, int fd)
 	}
 }
 
-static void read_dir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
-		     const struct fuse_file_info *fi, bool plus)
+static void read_dir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, bool plus)
 {
-	int noatime = fi ? (int)fi->fh & O_NOATIME : 0;
+	int noatime = request_open_flags() & O_NOATIME;
 	const char *op = plus ? "readdirplus" : "readdir";
 	struct overlay *ov = ops_overlay(req);
 	AUTO_FREE char *buffer = malloc(size ? size : 1);
@@ -218,7 +145,7 @@ static void read_dir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 	}
 	/* Before the reply, which is what the kernel takes for the end. */
 	if (r == 0 && l.used == 0)
-		end_listing(ov, &dir, dir_fd);
+		listing_end(ov, &dir, dir_fd);
 	if (r < 0)
 		ops_reply_error(req, op, ino, r);
 	else
@@ -228,11 +155,13 @@ static void read_dir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 void ops_readdir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 		 struct fuse_file_info *fi)
 {
-	read_dir(req, ino, size, offset, fi, false);
+	(void)fi;
+	read_dir(req, ino, size, offset, false);
 }
 
 void ops_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset,
 		     struct fuse_file_info *fi)
 {
-	read_dir(req, ino, size, offset, fi, true);
+	(void)fi;
+	read_dir(req, ino, size, offset, true);
 }

@@ -7,6 +7,7 @@
 
 #include "fs/base/cleanup.h"
 #include "fs/ledger.h"
+#include "fs/listing.h"
 #include "fs/ops.h"
 
 /*
@@ -47,7 +48,7 @@ void ops_link(fuse_req_t req, fuse_ino_t ino, fuse_ino_t new_parent, const char 
 	if (r == 0)
 		r = node_open(ov->nodes, new_parent, &dir_fd, &dir);
 	if (r == 0)
-		ops_drop_listing(ov, &dir);
+		listing_drop(ov, &dir);
 	if (r == 0 && (ledger_phase() == LEDGER_BEGUN || !is_entry(dir_fd, new_name, node.ino))) {
 		ledger_start(node.id, node.ino, 0, 0);
 		/* Through the descriptor's path: it also finds files without a name, and needs no capability. */
@@ -159,7 +160,7 @@ static void remove_name(fuse_req_t req, fuse_ino_t parent, const char *name, int
 	if (r == 0)
 		r = node_open(ov->nodes, parent, &dir_fd, &dir);
 	if (r == 0)
-		ops_drop_listing(ov, &dir);
+		listing_drop(ov, &dir);
 	if (r == 0 && !was_removed(ov, dir_fd, name, &victim, &id)) {
 		r = tree_pin(dir_fd, name, &victim, &st);
 		if (r == 0)
@@ -305,8 +306,8 @@ void ops_rename(fuse_req_t req, fuse_ino_t parent, const char *name, fuse_ino_t 
 		r = node_open(ov->nodes, new_parent, &m.new_dir_fd, &new_dir);
 	}
 	if (r == 0) {
-		ops_drop_listing(ov, &dir);
-		ops_drop_listing(ov, &new_dir);
+		listing_drop(ov, &dir);
+		listing_drop(ov, &new_dir);
 	}
 	if (r == 0 && !was_moved(ov, &m))
 		r = move(ov, &m);

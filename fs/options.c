@@ -224,6 +224,12 @@ static int set_debug_kill(struct overlay_options *o, const char *value)
 	return ledger_parse_kill(value, &o->kill_opcode, &o->kill_point);
 }
 
+/* For tests, which cannot wait for an hour. */
+static int set_debug_listing(struct overlay_options *o, const char *value)
+{
+	return parse_u32(value, &o->listing_seconds);
+}
+
 static int set_ready_fd(struct overlay_options *o, const char *value)
 {
 	return set_descriptor(value, &o->ready_fd);
@@ -255,6 +261,7 @@ static const struct {
 	{ "watchdog", set_watchdog },
 	{ "max_deaths", set_max_deaths },
 	{ "debug_kill", set_debug_kill },
+	{ "debug_listing", set_debug_listing },
 };
 
 /* The mount flags of mount(8); an atime mode replaces the others. */

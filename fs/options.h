@@ -35,8 +35,9 @@ struct overlay_options {
 	bool handoff_in_namespaces; /* copies in containers are replaced too */
 	bool idmap;		    /* the overlay's mounts may be idmapped */
 	bool paused;
-	uint32_t watchdog_ms; /* a server that hangs as long is replaced; 0: never */
-	uint32_t max_deaths;  /* of servers in a minute, then none is started; 0: no limit */
+	uint32_t watchdog_ms;	  /* a server that hangs as long is replaced; 0: never */
+	uint32_t max_deaths;	  /* of servers in a minute, then none is started; 0: no limit */
+	uint32_t listing_seconds; /* instead of listing.c's, for tests; 0: unset */
 	uint32_t kill_opcode, kill_point; /* ledger_parse_kill(); 0: none */
 	bool root_is_1;		/* SHARED_LAYOUT_ROOT_IS_1; for tests also where it need not be */
 	uint64_t converge_rate; /* files a second, 0: no limit */

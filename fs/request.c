@@ -267,6 +267,20 @@ bool request_kills_acl_sgid(void)
 	return fields[2] & SETXATTR_ACL_KILL_SGID;
 }
 
+int request_open_flags(void)
+{
+	struct in_header in;
+	struct fuse_read_in read_in;
+
+	if (!read_header(current, current_len, &in) ||
+	    (in.opcode != FUSE_READ && in.opcode != FUSE_READDIR &&
+	     in.opcode != FUSE_READDIRPLUS) ||
+	    current_len < sizeof(in) + sizeof(read_in))
+		return 0;
+	memcpy(&read_in, current + sizeof(in), sizeof(read_in));
+	return (int)read_in.flags;
+}
+
 bool request_kills_write_set_ids(void)
 {
 	struct in_header in;

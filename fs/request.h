@@ -77,6 +77,9 @@ bool request_is_init(const void *bytes, size_t len);
 /* request_supplementary_group: the group of the extension, or GID_UNSET. */
 gid_t request_supplementary_group(void);
 
+/* request_open_flags: of a request to read a file or a directory: the flags that it is open with now; 0: of another request. */
+int request_open_flags(void);
+
 bool request_kills_acl_sgid(void);
 bool request_kills_write_set_ids(void);
 

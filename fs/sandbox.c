@@ -87,7 +87,7 @@ static const int allowed_calls[] = {
 	SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn), SCMP_SYS(sigaltstack), SCMP_SYS(getpid),
 	SCMP_SYS(gettid), SCMP_SYS(tgkill), SCMP_SYS(getuid), SCMP_SYS(geteuid), SCMP_SYS(getgid),
 	SCMP_SYS(getegid), SCMP_SYS(getrandom), SCMP_SYS(clock_gettime), SCMP_SYS(clock_nanosleep),
-	SCMP_SYS(nanosleep), SCMP_SYS(gettimeofday), SCMP_SYS(restart_syscall), SCMP_SYS(prlimit64),
+	SCMP_SYS(nanosleep), SCMP_SYS(timerfd_settime), SCMP_SYS(gettimeofday), SCMP_SYS(restart_syscall), SCMP_SYS(prlimit64),
 	SCMP_SYS(exit), SCMP_SYS(exit_group),
 #ifdef __SANITIZE_ADDRESS__
 	/* The sanitizers' own reports and leak search. */

@@ -18,6 +18,7 @@
 #include "fs/base/version.h"
 #include "fs/channel.h"
 #include "fs/explain.h"
+#include "fs/listing.h"
 #include "fs/mounting.h"
 #include "fs/overlay.h"
 #include "fs/pace.h"
@@ -41,7 +42,8 @@ enum { DRAIN_MS = 50, DRAIN_REST_MS = 25, DRAIN_TRIES = 14 };
 struct server {
 	struct overlay ov;
 	struct explainer explainer;
-	struct retry retry; /* of a walk that left failures */
+	int listing_timer_fd; /* listing.h */
+	struct retry retry;   /* of a walk that left failures */
 	uint64_t walk_began_ns;
 	atomic_bool walk_finished; /* set by the walker, taken by the main thread */
 	bool is_successor;	   /* of a server that died */
@@ -540,6 +542,10 @@ static int prepare(struct server *s, const struct overlay_options *options,
 	r = stash_open(ov->channel_fd, &ov->stash);
 	if (r < 0)
 		return r;
+	*ret_step = "timer";
+	r = listing_open_timer(&s->listing_timer_fd);
+	if (r < 0)
+		return r;
 	*ret_step = over_ring ? "session over io_uring" : "session";
 	r = session_open(ov);
 	if (r == 0)
@@ -695,6 +701,7 @@ static bool serve(struct server *s)
 	struct pollfd fds[] = {
 		{ .fd = session_event_fd(&s->ov), .events = POLLIN },
 		{ .fd = s->ov.channel_fd, .events = POLLIN },
+		{ .fd = s->listing_timer_fd, .events = POLLIN },
 	};
 
 	while (!session_has_ended(&s->ov)) {
@@ -727,6 +734,8 @@ static bool serve(struct server *s)
 				fds[1].fd = -1;
 			}
 		}
+		if (fds[2].revents)
+			listing_drop_due(&s->ov, s->listing_timer_fd);
 		if (s->drain_is_due && give_way(s))
 			return true;
 	}
@@ -758,6 +767,10 @@ int server_main(const struct overlay_options *options, const struct server_fds *
 	if (r == 0 && !s->is_successor) {
 		step = "keeper";
 		r = wait_for_target(s);
+	}
+	if (r == 0) {
+		step = "timer";
+		r = listing_start_timer(&s->ov, s->listing_timer_fd);
 	}
 	if (r == 0) {
 		step = "a thread";

@@ -11,13 +11,15 @@
 . "$(dirname "$0")/lib.sh"
 need_root
 need_fuse
-need_tools mkfs.ext4 losetup findmnt setfattr python3
+need_tools mkfs.ext4 debugfs losetup findmnt setfattr python3
 own_mounts "$0" "$@"
 start_test
 
 gid=4242
 make_volume ext4 volume
 volume=$scratch/volume
+image=$volume.img
+loop=${loops[0]}
 lower=$volume/lower
 target=$scratch/target
 mkdir "$target"
@@ -136,6 +138,9 @@ list from/moved
 before=$(listed)
 list from/moved
 check_same 'a directory that was listed is not listed again' "$before" "$(listed)"
+before=$(asked)
+list from/moved
+check_same 'nor is the kernel asked to open it' "$before" "$(asked)"
 check_same 'nor is any of it lost' 202 "$(wc -l <"$scratch/list")"
 rm "$target/from/moved/7"
 touch "$target/from/moved/new"
@@ -235,6 +240,35 @@ keeper main wait state=converged resume
 check_same 'converging changes nothing that is seen' "1000:$gid:664" "$(attributes "$target/other")"
 check_same 'and the times as they are' "$(stat -c '%y %z' "$lower/other")" "$(stat -c '%y %z' "$target/other")"
 finish exclusive
+
+echo '# exclusive: what is kept is not kept until the access time is a day old, from when on every listing is seen in it'
+begin coherence=exclusive
+finish 'made anew'
+chmod 755 "$lower"
+now=$(date +%s)
+umount "$volume"
+for time in "ctime @$((now - 3 * 86400))" "mtime @$((now - 3 * 86400))" "atime @$((now - 86400 + 12))"; do
+	debugfs -w -R "set_inode_field /lower/list $time" "$image" >/dev/null 2>&1
+done
+mount "$loop" "$volume"
+check_same 'a listing of almost a day ago' $((now - 86400 + 12)) "$(stat -c %X "$lower/list")"
+overlay main "$lower" "$target" "gid=$gid" paused handoff=no coherence=exclusive debug_listing=1
+check 'is seen again as on the lower tree' python3 -c '
+import os, sys, time
+def last():
+    return os.stat(sys.argv[2]).st_atime_ns // 10**9
+held = os.open(sys.argv[1], os.O_RDONLY)
+first = last()
+while time.time() < first + 86400 - 0.1:
+    os.listdir(held)
+    if last() != first:
+        sys.exit("too early")
+    time.sleep(0.05)
+time.sleep(0.3)
+os.listdir(held)
+sys.exit(last() == first)
+' "$target/list" "$lower/list"
+finish 'a day'
 
 echo '# shared: what others do on the lower tree is seen within a second or so'
 begin coherence=shared

@@ -844,6 +844,39 @@ static void node_settle_id_is_the_same_by_node_id(void **state)
 	assert_int_equal(node_settle_id(f->table, info.id + 1, NODE_SETTLED), -ESTALE);
 }
 
+struct listed {
+	unsigned count;
+	uint64_t last;
+};
+
+static void note_listed(void *context, uint64_t id)
+{
+	struct listed *l = context;
+
+	l->count++;
+	l->last = id;
+}
+
+/* Of a file the same bit says something else. */
+static void node_each_listed_comes_to_listed_directories(void **state)
+{
+	struct fixture *f = *state;
+	struct listed listed = { 0 };
+	struct node_info file = lookup(f, "file");
+
+	node_set_listed(f->table, file.id, true);
+	node_each_listed(f->table, note_listed, &listed);
+	assert_int_equal(listed.count, 0);
+	node_set_listed(f->table, node_root(f->table), true);
+	node_each_listed(f->table, note_listed, &listed);
+	assert_int_equal(listed.count, 1);
+	assert_int_equal(listed.last, node_root(f->table));
+	node_set_listed(f->table, node_root(f->table), false);
+	node_each_listed(f->table, note_listed, &listed);
+	assert_int_equal(listed.count, 1);
+	node_set_listed(f->table, file.id, false);
+}
+
 /* Keyed nodes hold a descriptor each, and give it back. */
 static void node_forget_keyed_gives_its_descriptor_back(void **state)
 {
@@ -996,6 +1029,7 @@ int main(void)
 		BOTH(node_lookup_slots_are_reused_but_never_ids),
 		BOTH(node_lookup_random_work_agrees_with_a_model),
 		HANDLES(node_lookup_many_entries_are_found),
+		BOTH(node_each_listed_comes_to_listed_directories),
 		BOTH(node_settle_stays_after_forget),
 		BOTH(node_settle_unknown_makes_a_node),
 		BOTH(node_release_settled_frees_what_only_the_run_knew),

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/fuse.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -72,6 +73,7 @@ static void ask_all(const struct bytes *b, size_t len)
 	(void)request_supplementary_group();
 	(void)request_kills_acl_sgid();
 	(void)request_kills_write_set_ids();
+	(void)request_open_flags();
 	memset(reply, 0, sizeof(reply));
 	(void)request_patch_init_reply(copy, len, ~0U, reply, sizeof(reply));
 	request_begin(NULL, 0);
@@ -230,6 +232,24 @@ static void request_kills_write_set_ids_follows_the_flag(void **state)
 		assert_false(request_kills_acl_sgid());
 		request_begin(b.data, HEADER + sizeof(in) - 1);
 		assert_false(request_kills_write_set_ids());
+		request_begin(NULL, 0);
+	}
+}
+
+static void request_open_flags_only_reads_have_them(void **state)
+{
+	(void)state;
+	for (uint32_t opcode = 0; opcode < 64; opcode++) {
+		struct fuse_read_in in = { .size = 1, .flags = O_RDWR | O_APPEND };
+		struct bytes b = make(opcode);
+		bool reads =
+			opcode == FUSE_READ || opcode == FUSE_READDIR || opcode == FUSE_READDIRPLUS;
+
+		put(&b, &in, sizeof(in));
+		request_begin(b.data, b.len);
+		assert_int_equal(request_open_flags(), reads ? O_RDWR | O_APPEND : 0);
+		request_begin(b.data, HEADER + sizeof(in) - 1);
+		assert_int_equal(request_open_flags(), 0);
 		request_begin(NULL, 0);
 	}
 }
@@ -431,6 +451,7 @@ int main(void)
 		cmocka_unit_test(request_supplementary_group_bad_lengths_are_unset),
 		cmocka_unit_test(request_kills_acl_sgid_follows_the_flag),
 		cmocka_unit_test(request_kills_write_set_ids_follows_the_flag),
+		cmocka_unit_test(request_open_flags_only_reads_have_them),
 		cmocka_unit_test(request_error_reply_is_a_header),
 		cmocka_unit_test(request_patch_init_reply_offered_is_added),
 		cmocka_unit_test(request_patch_init_reply_not_offered_is_not_added),

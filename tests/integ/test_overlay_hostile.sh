@@ -414,6 +414,7 @@ check_same 'its descriptors' "2 /dev/fuse
 3 /dev/null
 1 /proc
 1 anon_inode:[eventfd]
+1 anon_inode:[timerfd]
 1 memfd
 9 socket" "$(descriptors "$server" | grep -v volume)"
 check_same 'of the volume nothing but its root' "volume:$root_ino" \

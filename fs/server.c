@@ -313,6 +313,8 @@ static void converge_now(struct server *s)
 		return;
 	}
 	converge_stop(s->ov.converger);
+	/* Of what is walked now nothing is known yet: what the walk before has said since is void. */
+	atomic_store(&s->walk_finished, false);
 	atomic_store(&h->walk_done, 0);
 	shared_set_reason(&s->ov.shared, "");
 	s->walk_began_ns = pace_now_ns();

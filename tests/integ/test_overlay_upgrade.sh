@@ -11,7 +11,7 @@
 own_mounts "$0" "$@"
 need_root
 need_fuse
-need_tools mkfs.ext4 losetup flock
+need_tools mkfs.ext4 losetup flock fsfreeze
 start_test
 
 gid=4242
@@ -295,6 +295,60 @@ check_same 'by way of the page cache' cached "$(keeper layer4 get data_path)"
 exec 7<&-
 umount "${layers[@]}"
 finish layers
+
+echo '# a walk that ends, with a failure, while its server is to give way, and is asked for again'
+make_volume ext4 frozen
+frozen=$scratch/frozen/lower
+frozen_target=$scratch/on-frozen
+clean_more() { fsfreeze -u "$scratch/frozen" 2>/dev/null; }
+mkdir "$frozen" "$frozen_target"
+echo content >"$frozen/fixed"
+chattr +i "$frozen/fixed"
+overlay frozen "$frozen" "$frozen_target" "gid=$gid" paused handoff=no
+# The root's turn is a second after the file's.
+keeper frozen send rate rate=1 >"$scratch/answer"
+keeper frozen send resume >"$scratch/answer"
+frozen_server=$(keeper frozen get server_pid)
+check 'the immutable file fails' keeper frozen wait failed=1
+fsfreeze -f "$scratch/frozen"
+waits_at_root() {
+	local task
+
+	for task in "/proc/$frozen_server/task"/*; do
+		! grep -q ') D ' "$task/stat" || return 0
+	done
+	return 1
+}
+# In pthread_join(2), which is a futex(2): for the walk to end.
+is_giving_way() { grep -q '^202 ' "/proc/$frozen_server/syscall"; }
+comes() {
+	local try
+
+	for try in {1..500}; do
+		! "$@" 2>/dev/null || return 0
+		sleep 0.01
+	done
+	printf '#  not in %s tries: %s\n' "$try" "$*"
+	return 1
+}
+check 'the walk waits for the disk' comes waits_at_root
+"$helpers/keeper_ctl" upgrade "$scratch/run/frozen" "$scratch/same" >"$scratch/frozen.answer" 2>&1 &
+frozen_upgrade=$!
+check 'and the server for the walk' comes is_giving_way
+keeper frozen send converge >"$scratch/answer"
+keeper frozen send pause >"$scratch/answer"
+check_fails 'it is not followed' wait "$frozen_upgrade"
+fsfreeze -u "$scratch/frozen"
+check 'it walks again, as it was asked to' keeper frozen wait state=presented
+sleep 0.2 # what must not happen has no event
+check_same 'and nothing is concluded from the walk before' '' "$(keeper frozen send status | grep '^reason=' || true)"
+check_same 'what is pending is shown' "0:$gid:664" "$(attributes "$frozen_target/fixed")"
+chattr -i "$frozen/fixed"
+keeper frozen send converge >"$scratch/answer"
+check 'and converged' keeper frozen wait state=converged
+check_same 'for real' "0:$gid:664 0" "$(attributes "$frozen/fixed") $(keeper frozen get failed)"
+umount "$frozen_target"
+umount "$scratch/frozen"
 
 echo '# a program that is never ready, and a server that does not give way'
 check 'the program is given up' wait "$late_start"

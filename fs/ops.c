@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "fs/backing.h"
 #include "fs/base/log.h"
 #include "fs/ownership/apply.h"
 #include "fs/request.h"
@@ -70,6 +71,25 @@ struct ops_look ops_look(const struct overlay *ov)
 	return (struct ops_look){ .applied = run_look(&ov->run), .rests = node_rests(ov->nodes) };
 }
 
+/*
+ * Attributes that may not be cached the kernel asks for again at once. Those of a file that was written and is at rest by now
+ * may be, if they are read after that.
+ */
+static int look_for_rest(struct overlay *ov, int fd, struct fuse_entry_param *io_entry)
+{
+	struct node_info node;
+	int r;
+
+	if (node_get(ov->nodes, io_entry->ino, &node) < 0 || !(node.flags & NODE_WRITTEN))
+		return 0;
+	backing_look_for_rest(ov, &node, fd);
+	if (node.flags & NODE_WRITTEN)
+		return 0;
+	r = ops_stat(ov, &node, fd, &io_entry->attr);
+	io_entry->attr_timeout = ov->attr_timeout;
+	return r;
+}
+
 int ops_entry(struct overlay *ov, int fd, const struct stat *st, struct ops_look look,
 	      uint64_t exclude, struct fuse_entry_param *ret_entry)
 {
@@ -79,6 +99,11 @@ int ops_entry(struct overlay *ov, int fd, const struct stat *st, struct ops_look
 	/* It may have been this one, found by another name. */
 	if (r == 0 && node_rests(ov->nodes) != look.rests)
 		ret_entry->attr_timeout = 0;
+	if (r == 0 && ov->is_exclusive && ret_entry->attr_timeout == 0) {
+		r = look_for_rest(ov, fd, ret_entry);
+		if (r < 0)
+			node_forget(ov->nodes, ret_entry->ino, 1);
+	}
 	if (r < 0 || !run_has_applied(&ov->run, look.applied) ||
 	    node_get(ov->nodes, ret_entry->ino, &node) < 0)
 		return r;

@@ -127,6 +127,32 @@ before=$(asked)
 stat -c '%s %y' "$target/dir/written" >/dev/null
 check 'but while it is open for writing, or may be mapped' [ "$before" != "$(asked)" ]
 exec 5>&-
+mkdir "$target/many"
+for ((i = 0; i < 50; i++)); do
+	echo text >"$target/many/$i"
+done
+looks() { asked | tr ' ' '\n' | awk -F : '/^(GETATTR|LOOKUP|STATX):/ { n += $2 } END { print n + 0 }'; }
+before=$(looks)
+check_same 'what was written and is listed' 50 "$(find "$target/many" -type f -printf '%s %t\n' | wc -l)"
+check 'is not asked for one by one' [ $(($(looks) - before)) -lt 10 ]
+check 'but what is mapped for writing is seen as it changes, listed or not' python3 -c '
+import mmap, os, sys, time
+path, lower = (at + "/many/7" for at in sys.argv[1:])
+fd = os.open(path, os.O_RDWR)
+memory = mmap.mmap(fd, 4)
+os.close(fd)
+def listed():
+    return {e.name: e.stat().st_mtime_ns for e in os.scandir(os.path.dirname(path))}["7"]
+for i in range(3):
+    os.close(os.open(path + f".{i}", os.O_CREAT)) # the next listing has attributes
+    listed()
+    time.sleep(0.02)
+    memory[0] = 65 + i
+    memory.flush()
+    if not os.stat(path).st_mtime_ns == listed() == os.stat(lower).st_mtime_ns:
+        sys.exit(f"store {i}")
+memory.close()
+' "$target" "$lower"
 # An access time that is later than the other times lets a listing be kept.
 mkdir "$target/from" "$target/to" "$target/from/moved"
 touch "$target/from/moved/"{1..200}

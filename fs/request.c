@@ -2,6 +2,7 @@
 #include "fs/request.h"
 
 #include <linux/fuse.h>
+#include <stddef.h>
 #include <string.h>
 
 #include "fs/base/parse.h"
@@ -197,6 +198,18 @@ bool request_can_prune(const void *init, size_t len)
 		return false;
 	memcpy(version, (const char *)init + sizeof(struct in_header), sizeof(version));
 	return version[0] == FUSE_KERNEL_VERSION && version[1] >= MINOR_OF_PRUNE;
+}
+
+bool request_reply_revalidates(const void *reply, size_t len)
+{
+	struct fuse_init_out out;
+	/* It is shorter where the kernel is older. */
+	const size_t needed = offsetof(struct fuse_init_out, flags) + sizeof(out.flags);
+
+	if (len < sizeof(struct fuse_out_header) + needed)
+		return false;
+	memcpy(&out, (const char *)reply + sizeof(struct fuse_out_header), needed);
+	return out.flags & FUSE_AUTO_INVAL_DATA;
 }
 
 size_t request_resend(void *ret_notification)

@@ -61,6 +61,9 @@ bool request_can_idmap(const void *init, size_t len);
 /* request_can_prune: whether the kernel of this INIT request can be asked to forget nodes (FUSE_NOTIFY_PRUNE, Linux 6.18). */
 bool request_can_prune(const void *init, size_t len);
 
+/* request_reply_revalidates: whether by this reply to INIT the kernel drops what it has cached of a file whose times are other ones. */
+bool request_reply_revalidates(const void *reply, size_t len);
+
 /* request_resend: the bytes that ask the kernel for it: 16, into @ret_notification. */
 size_t request_resend(void *ret_notification);
 

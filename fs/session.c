@@ -90,6 +90,20 @@ static bool has_no_atime(const struct overlay *ov)
 	return fstatvfs(ov->tree.mount_fd, &st) == 0 && st.f_flag & ST_NOATIME;
 }
 
+/*
+ * Where nobody but us changes the tree the kernel knows itself of each change of a file's content. Other times are then those
+ * of its own writes, and for them it would drop all that it has cached of the file, with the first read after each. What was
+ * agreed once stays so.
+ */
+static bool must_revalidate(const struct overlay *ov)
+{
+	const struct shared_header *h = ov->shared.header;
+
+	if (h->init_reply_len > 0 && h->init_reply_len <= SHARED_INIT_MAX)
+		return request_reply_revalidates(h->init_reply, h->init_reply_len);
+	return !ov->is_exclusive;
+}
+
 static void on_init(void *userdata, struct fuse_conn_info *conn)
 {
 	struct overlay *ov = userdata;
@@ -110,6 +124,8 @@ static void on_init(void *userdata, struct fuse_conn_info *conn)
 	fuse_unset_feature_flag(conn, FUSE_CAP_SPLICE_WRITE);
 	fuse_unset_feature_flag(conn, FUSE_CAP_SPLICE_MOVE);
 	fuse_unset_feature_flag(conn, FUSE_CAP_WRITEBACK_CACHE);
+	if (!must_revalidate(ov))
+		fuse_unset_feature_flag(conn, FUSE_CAP_AUTO_INVAL_DATA);
 	conn->max_backing_stack_depth = backing_depth(ov);
 	if (fuse_set_feature_flag(conn, FUSE_CAP_PASSTHROUGH)) {
 		/* In a successor the kernel may have refused it already. */

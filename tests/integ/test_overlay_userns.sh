@@ -96,6 +96,8 @@ inside() {
 	check_same 'what was read once is in the cache for the next who opens it' "$(sum <"$scratch/again/data") $before" \
 		"$(sum <"$target/data") $(reads)"
 	printf changed | dd of="$target/data" conv=notrunc status=none
+	check_same 'and what is written to it drops nothing of that' "$(sum <"$scratch/again/data") $before" \
+		"$(sum <"$target/data") $(reads)"
 	truncate -s 200000 "$target/data"
 	check_same 'as it was changed' "$(sum <"$scratch/again/data")" "$(sum <"$target/data")"
 	kill -9 "$(keeper main get server_pid)"

@@ -419,6 +419,25 @@ static void request_can_prune_follows_the_protocol(void **state)
 	}
 }
 
+static void request_reply_revalidates_follows_the_flag(void **state)
+{
+	(void)state;
+	for (uint32_t flags = 0; flags < FUSE_AUTO_INVAL_DATA << 1;
+	     flags += FUSE_AUTO_INVAL_DATA / 2) {
+		const struct fuse_out_header header = { .unique = 1 };
+		const struct fuse_init_out out = { .major = 7, .minor = 45, .flags = flags };
+		const size_t needed =
+			sizeof(header) + offsetof(struct fuse_init_out, max_background);
+		struct bytes b = { .len = 0 };
+
+		put(&b, &header, sizeof(header));
+		put(&b, &out, sizeof(out));
+		assert_int_equal(request_reply_revalidates(b.data, needed),
+				 (flags & FUSE_AUTO_INVAL_DATA) != 0);
+		assert_false(request_reply_revalidates(b.data, needed - 1));
+	}
+}
+
 static void request_any_bytes_are_survived(void **state)
 {
 	unsigned seed = 1;
@@ -460,6 +479,7 @@ int main(void)
 		cmocka_unit_test(request_patch_init_reply_short_is_refused_or_left),
 		cmocka_unit_test(request_prune_names_the_nodes),
 		cmocka_unit_test(request_can_prune_follows_the_protocol),
+		cmocka_unit_test(request_reply_revalidates_follows_the_flag),
 		cmocka_unit_test(request_any_bytes_are_survived),
 	};
 

@@ -18,6 +18,8 @@ status() { "${enter[@]}" git -C "$target/tree" status --short >"$scratch/git"; }
 search() { "${enter[@]}" find "$target/tree" -type f -size +1000 -printf '%s %m\n' >/dev/null; }
 remove() { "${enter[@]}" rm -rf "$target/tree"; }
 
+until_next_second() { sleep "$(printf '0.%06d' $((999999 - 10#${EPOCHREALTIME#*[.,]})))1"; }
+
 timed() {
 	local what=$1
 
@@ -31,10 +33,15 @@ use_tree() {
 	timed untar unpack
 	timed 'find after untar' search
 	"${enter[@]}" git -C "$target/tree" init -q
+	# What was written in the second in which the index is git reads each time: how much depends on how long unpacking took.
+	until_next_second
 	"${enter[@]}" git -C "$target/tree" add -A
 	status
 	timed 'git status' status
+	# The first to list what git has made.
 	timed find search
+	search
+	timed 'find again' search
 	timed 'rm -rf' remove
 }
 

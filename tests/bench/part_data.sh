@@ -26,6 +26,8 @@ move_data() {
 	local before after requests=0
 
 	cat "$lower/data" >/dev/null
+	# Who has a cache of his own reads from that.
+	"${enter[@]}" cat "$target/data" >/dev/null
 	data_jobs >"$scratch/jobs"
 	! counts_requests || requests=$(requests_of 'READ|WRITE')
 	before=$("$TESTBIN/bench/rates" processor "${servers[@]}")

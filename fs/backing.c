@@ -137,7 +137,7 @@ static int count_open(struct overlay *ov, const struct node_info *node, int file
 		if (is_writable)
 			state.flags |= NODE_WRITTEN;
 		io_fi->backing_id = state.backing_id;
-		io_fi->fh = FILE_HANDLE_NONE | (uint64_t)(io_fi->flags & (O_DIRECT | O_NOATIME));
+		io_fi->fh = FILE_HANDLE_NONE | (uint64_t)(io_fi->flags & FILE_HANDLE_FLAGS);
 		io_fi->noflush = 1;
 	} else if (r == 0) {
 		r = open_for_cache(lower);

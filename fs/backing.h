@@ -11,15 +11,18 @@
  * open every new open must name the same one. Thread-safe: under the inode's lock.
  */
 
+#include <fcntl.h>
+
 #include "fs/overlay.h"
 
 struct fuse_file_info;
 
 /*
  * fi->fh of an open in passthrough: the server holds nothing. Below it stand the flags of open(2) that later
- * requests must honour (O_DIRECT, O_NOATIME).
+ * requests must honour (FILE_HANDLE_FLAGS).
  */
 #define FILE_HANDLE_NONE (1ULL << 63)
+enum { FILE_HANDLE_FLAGS = O_DIRECT | O_NOATIME | O_DSYNC | O_SYNC };
 
 static inline bool file_handle_is_none(uint64_t fh)
 {

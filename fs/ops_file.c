@@ -128,7 +128,7 @@ static int borrow(struct overlay *ov, fuse_ino_t ino, const struct fuse_file_inf
 	if (r == 0)
 		r = tree_stat(fd, &st);
 	if (r == 0 && fi && file_handle_is_none(fi->fh))
-		flags |= (int)(fi->fh & (O_DIRECT | O_NOATIME));
+		flags |= (int)(fi->fh & FILE_HANDLE_FLAGS);
 	if (r == 0)
 		r = tree_reopen(fd, st.st_mode, flags, ret_owned);
 	/* It may have become append-only since the caller opened it: what that forbids the call will tell. */

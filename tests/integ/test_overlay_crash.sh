@@ -13,7 +13,7 @@
 . "$(dirname "$0")/lib.sh"
 need_root
 need_fuse
-need_tools mkfs.ext4 mkfs.xfs losetup setpriv getfattr setfacl
+need_tools mkfs.ext4 mkfs.xfs losetup setpriv getfattr setfacl python3
 own_mounts "$0" "$@"
 start_test
 
@@ -200,6 +200,37 @@ changes_before_the_record() {
 	no_process_stays
 }
 
+# stays_synchronous copy|reserve: what a descriptor with O_DSYNC or O_SYNC was told is done outlives a loss of power, also
+# where the server does it and holds no descriptor of the caller's.
+stays_synchronous() {
+	local status=0
+
+	mkdir "$lower"
+	head -c 5000 /dev/urandom >"$lower/from"
+	touch "$lower/to"
+	sync -f "$volume"
+	start_run paused
+	python3 - "$1" "$target" "$volume" <<'END' || return 1
+import fcntl, os, sys
+
+how, target, volume = sys.argv[1:]
+source = os.open(f"{target}/from", os.O_RDONLY)
+to = os.open(f"{target}/to", os.O_WRONLY | (os.O_DSYNC if how == "copy" else os.O_SYNC))
+if how == "copy":
+    assert os.copy_file_range(source, to, 5000) == 5000
+else:
+    os.posix_fallocate(to, 0, 5000)
+# FS_IOC_SHUTDOWN, without writing the log
+fcntl.ioctl(os.open(volume, os.O_RDONLY), 0x8004587D, b"\2\0\0\0")
+END
+	umount -l "$target"
+	no_process_stays && mount_again "$loop" "$volume" || return 1
+	[ "$1" = reserve ] || same_files "$lower/from" "$lower/to" || status=1
+	same 5000 "$(stat -c %s "$lower/to")" || status=1
+	rm -rf "$lower"
+	return "$status"
+}
+
 # Every point there is, into $points.
 all_points() {
 	local how=$1 at status=0
@@ -227,6 +258,8 @@ for type in ext4 xfs; do
 	lower=$volume/lower
 	loop=${loops[-1]}
 	make_template
+	check "$type: loses power after a synchronous copy" stays_synchronous copy
+	check "$type: loses power after a synchronous reservation" stays_synchronous reserve
 	check "$type: changed after the walk, and all die before it is on record" changes_before_the_record
 	if [ "$type" = ext4 ]; then
 		check "$type: killed before any change" all_points kill

@@ -45,6 +45,7 @@ void ops_read(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, struct 
 void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, off_t offset,
 	       struct fuse_file_info *fi);
 void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
+void ops_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi);
 void ops_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,
 		   struct fuse_file_info *fi);
 void ops_lseek(fuse_req_t req, fuse_ino_t ino, off_t offset, int whence, struct fuse_file_info *fi);

@@ -197,8 +197,8 @@ void ops_write(fuse_req_t req, fuse_ino_t ino, const char *data, size_t size, of
 		fuse_reply_write(req, done);
 }
 
-/* Also fsyncdir: a directory is opened for reading like a file. */
-void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
+static void synchronise(fuse_req_t req, fuse_ino_t ino, int datasync,
+			const struct fuse_file_info *fi)
 {
 	struct overlay *ov = ops_overlay(req);
 	AUTO_FD int owned = -1;
@@ -208,6 +208,18 @@ void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_in
 	if (r == 0 && (datasync ? fdatasync(file) : fsync(file)) < 0)
 		r = -errno;
 	ops_reply_error(req, "fsync", ino, r);
+}
+
+void ops_fsync(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
+{
+	synchronise(req, ino, datasync, fi);
+}
+
+/* Of a directory whose opening asked nothing fh is 0, which may be the handle of a descriptor (listing.h). */
+void ops_fsyncdir(fuse_req_t req, fuse_ino_t ino, int datasync, struct fuse_file_info *fi)
+{
+	(void)fi;
+	synchronise(req, ino, datasync, NULL);
 }
 
 void ops_fallocate(fuse_req_t req, fuse_ino_t ino, int mode, off_t offset, off_t length,

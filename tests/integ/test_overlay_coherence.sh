@@ -194,6 +194,9 @@ check 'the access time is that of the first listing after a change of mode' chec
 check 'or of an attribute' check_access setfattr -n user.a -v b "$target/to/moved"
 check 'or of the time itself' check_access touch -a -d 2001-01-01 "$target/to/moved"
 check 'and is not changed by the one after it' fails check_access true
+check 'a directory whose opening asked nothing can be synchronised' python3 -c '
+import os, sys
+os.fsync(os.open(sys.argv[1], os.O_RDONLY))' "$target"
 check 'so it is for who has it open all the time' python3 -c '
 import os, sys, time
 fd = os.open(sys.argv[1], os.O_RDONLY)

@@ -320,7 +320,7 @@ waits_at_root() {
 	return 1
 }
 # In pthread_join(2), which is a futex(2): for the walk to end.
-is_giving_way() { grep -q '^202 ' "/proc/$frozen_server/syscall"; }
+is_giving_way() { grep -q '^futex' "/proc/$frozen_server/wchan"; }
 comes() {
 	local try
 

@@ -13,9 +13,13 @@
 #include "fs/ledger.h"
 #include "fs/ops.h"
 #include "fs/ownership/apply.h"
+#include "fs/ownership/present.h"
 #include "fs/request.h"
 
 static const char XFS_ACL[] = "trusted.SGI_ACL_FILE";
+
+/* The value of system.posix_acl_access with no entries but owner, owning group and others. */
+enum { MINIMAL_ACL_SIZE = 4 + 3 * 8 };
 
 /* The run's marks are ours, not the volume's. */
 static bool is_hidden(const char *name)
@@ -245,6 +249,28 @@ static bool is_killing(const struct node_info *node, const char *name, bool remo
 }
 
 /*
+ * An ACL that says the mode, set on a file that has none, changes nothing; on most file systems (posix_acl_update_mode) not
+ * even ctime. A pending file stays pending then: what is to be set is its real mode, for the sake of times and refusals.
+ * Returns whether it is such an ACL; ret_value is the one to set.
+ */
+static bool says_mode(struct overlay *ov, const struct node_info *node, int fd,
+		      const struct stat *real, const char *name, const char *value, size_t size,
+		      char ret_value[MINIMAL_ACL_SIZE])
+{
+	char path[TREE_FD_PATH_MAX];
+	struct stat shown = *real;
+
+	if (size != MINIMAL_ACL_SIZE || strcmp(name, XATTR_NAME_POSIX_ACL_ACCESS) != 0 ||
+	    getxattr(tree_fd_path(fd, path), name, NULL, 0) >= 0)
+		return false;
+	run_show(&ov->run, node, fd, &shown);
+	memcpy(ret_value, value, size);
+	if (present_acl(shown.st_mode, ret_value, size) < 0 || memcmp(ret_value, value, size) != 0)
+		return false;
+	return present_acl(real->st_mode, ret_value, size) == 0;
+}
+
+/*
  * Changes one attribute. An access ACL is ownership: the file is settled first, and afterwards
  * set-group-ID goes where the kernel says so.
  */
@@ -254,7 +280,7 @@ static int change(fuse_req_t req, fuse_ino_t ino, const char *name, const char *
 	struct overlay *ov = ops_overlay(req);
 	bool is_acl = is_access_acl(&ov->tree, name);
 	AUTO_FD int fd = -1;
-	char path[TREE_FD_PATH_MAX];
+	char path[TREE_FD_PATH_MAX], real_acl[MINIMAL_ACL_SIZE];
 	struct node_info node;
 	bool takes_bit = false, is_kill;
 	struct stat st = { 0 };
@@ -272,7 +298,10 @@ static int change(fuse_req_t req, fuse_ino_t ino, const char *name, const char *
 	if (r == 0 && is_acl)
 		takes_bit = takes_sgid(ov, req, &node, fd, &st, remove);
 	/* To remove what is not there changes nothing. */
-	if (r == 0 && is_acl && (!remove || takes_bit || getxattr(path, name, NULL, 0) >= 0))
+	if (r == 0 && is_acl && !remove && !takes_bit &&
+	    says_mode(ov, &node, fd, &st, name, value, size, real_acl))
+		value = real_acl;
+	else if (r == 0 && is_acl && (!remove || takes_bit || getxattr(path, name, NULL, 0) >= 0))
 		r = run_settle_changed(&ov->run, &node, fd, &st);
 	if (r == 0)
 		r = call(path, name, value, size, flags, remove, is_kill);

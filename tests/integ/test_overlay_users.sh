@@ -81,6 +81,20 @@ check_fails 'an owner outside the group may not give to another' owner chgrp 424
 echo '# what users decide before the walk comes'
 check 'the owner makes a file private' owner chmod 600 "$target/a/b/c/private"
 check 'root changes an owner' chown 1700:1701 "$target/a/shared"
+# set_mode_acl FILE OWNER GROUP OTHERS: the ACL that says a mode and no more.
+set_mode_acl() {
+	python3 -c '
+import os, struct, sys
+os.setxattr(sys.argv[1], "system.posix_acl_access", struct.pack("<I", 2) + b"".join(
+    struct.pack("<HHI", tag, int(perm), 2**32 - 1) for tag, perm in zip((1, 4, 32), sys.argv[2:])))' "$@"
+}
+shown=$(stat -c '%a %z' "$target/a/acl")
+check 'an ACL that says the mode that is shown' set_mode_acl "$target/a/acl" 6 6 0
+check_same 'changes nothing' "$shown" "$(stat -c '%a %z' "$target/a/acl")"
+check_same 'also on disk' 1000:1000:600 "$(attributes "$lower/a/acl")"
+check 'one that says another' set_mode_acl "$target/a/acl" 6 4 0
+check_same 'is a change of the mode' "1000:$gid:640 1000:$gid:640" "$(attributes "$target/a/acl") $(attributes "$lower/a/acl")"
+check 'and back' set_mode_acl "$target/a/acl" 6 6 0
 check 'an ACL is set' setfacl -m u:1600:r "$target/a/acl"
 getfacl -npc "$target/a/acl" >"$scratch/acl.before"
 check 'a file is created private' member sh -c 'umask 077; echo s >"$1"' _ "$target/a/secret"

@@ -94,8 +94,8 @@ check 'of the group' would 'mount it again, with a new run' update v --fsgroup 4
 check 'of nothing' would 'do nothing' update v --fsgroup "$GROUP"
 check 'of an unknown policy' would_not 'unknown policy' update v --policy frob
 exec 8<"$pod/d0/f0"
-check 'of the group while it is in use' would_not "process $$" update v --fsgroup 4301
-check 'unmount while it is in use' would_not "process $$" unmount v
+check 'of the group while it is in use' would_not " $$ (" update v --fsgroup 4301
+check 'unmount while it is in use' would_not " $$ (" unmount v
 check 'but lazily' would 'forget volume v' unmount v --lazy
 exec 8<&-
 check 'unmount' would 'leave what is in it' unmount "$pod"

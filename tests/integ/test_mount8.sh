@@ -247,7 +247,7 @@ helper() { "$scratch/helpers/umount.fuse.fsgroupfs" "$@"; }
 chmod -R g-s "$data"
 check 'umount.fuse.fsgroupfs: mount' on handoff=no
 exec 8<"$pod/d0/f0"
-check 'umount.fuse.fsgroupfs: busy, and by whom' says 32 "process $$" helper "$pod"
+check 'umount.fuse.fsgroupfs: busy, and by whom' says 32 " $$ (" helper "$pod"
 check 'umount.fuse.fsgroupfs: -r' helper -r "$pod"
 check 'umount.fuse.fsgroupfs: makes it read-only' has_option "$pod" ro
 exec 8<&-

@@ -19,6 +19,8 @@
  *   with relatime, the access time of what changed   whether the next access is seen depends on the clock, which may
  *   and was looked at in one tick on one side alone  have gone on between the two: so it is natively, in one call, when
  *                                                    a file is copied into itself (copy_file_range)
+ *   which signal ends a program that was written     what its bytes do depends on where the kernel has put its stack
+ *   over                                             (of 1500 such, run natively 8 times each, 20 ended by several)
  *   offsets of directory positions                   what follows them is compared
  *   what a directory lists that changes meanwhile    names that come then may be listed or not (README)
  *   times by value                                   which of them a step changed, whether mtime equals

@@ -63,7 +63,10 @@ static int64_t run_exec(struct hands *h, const struct step *s, struct result *r)
 	waitpid(child, &status, 0);
 	close(out[0]);
 	close(error[0]);
-	result_add(r, "status %#x ", (unsigned)status);
+	if (WIFSIGNALED(status))
+		result_add(r, "a signal ");
+	else
+		result_add(r, "status %#x ", (unsigned)status);
 	errno = failure;
 	return failure ? -1 : 0;
 }

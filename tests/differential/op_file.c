@@ -203,8 +203,9 @@ static bool is_unaligned(int fd, const struct step *s, off_t offset, bool writes
 
 	if (!s->flags2 || !is_direct(fd) || fstat(fd, &st) < 0)
 		return false;
+	/* Where it appends; xfs looks at the position before it knows that it does. */
 	if (writes && fcntl(fd, F_GETFL) & O_APPEND)
-		offset = st.st_size;
+		offset |= st.st_size;
 	return (offset | s->length) % BLOCK != 0;
 }
 

@@ -254,8 +254,8 @@ static bool is_killing(const struct node_info *node, const char *name, bool remo
  * Returns whether it is such an ACL; ret_value is the one to set.
  */
 static bool says_mode(struct overlay *ov, const struct node_info *node, int fd,
-		      const struct stat *real, const char *name, const char *value, size_t size,
-		      char ret_value[MINIMAL_ACL_SIZE])
+		      const struct stat *real, bool takes_bit, const char *name, const char *value,
+		      size_t size, char ret_value[MINIMAL_ACL_SIZE])
 {
 	char path[TREE_FD_PATH_MAX];
 	struct stat shown = *real;
@@ -264,6 +264,9 @@ static bool says_mode(struct overlay *ov, const struct node_info *node, int fd,
 	    getxattr(tree_fd_path(fd, path), name, NULL, 0) >= 0)
 		return false;
 	run_show(&ov->run, node, fd, &shown);
+	/* The kernel says what it takes without a look whether it is there. */
+	if (takes_bit && shown.st_mode & S_ISGID)
+		return false;
 	memcpy(ret_value, value, size);
 	if (present_acl(shown.st_mode, ret_value, size) < 0 || memcmp(ret_value, value, size) != 0)
 		return false;
@@ -298,8 +301,8 @@ static int change(fuse_req_t req, fuse_ino_t ino, const char *name, const char *
 	if (r == 0 && is_acl)
 		takes_bit = takes_sgid(ov, req, &node, fd, &st, remove);
 	/* To remove what is not there changes nothing. */
-	if (r == 0 && is_acl && !remove && !takes_bit &&
-	    says_mode(ov, &node, fd, &st, name, value, size, real_acl))
+	if (r == 0 && is_acl && !remove &&
+	    says_mode(ov, &node, fd, &st, takes_bit, name, value, size, real_acl))
 		value = real_acl;
 	else if (r == 0 && is_acl && (!remove || takes_bit || getxattr(path, name, NULL, 0) >= 0))
 		r = run_settle_changed(&ov->run, &node, fd, &st);

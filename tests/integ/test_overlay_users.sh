@@ -90,6 +90,8 @@ os.setxattr(sys.argv[1], "system.posix_acl_access", struct.pack("<I", 2) + b"".j
 }
 shown=$(stat -c '%a %z' "$target/a/acl")
 check 'an ACL that says the mode that is shown' set_mode_acl "$target/a/acl" 6 6 0
+check 'also by one who would lose set-group-ID with it' \
+	setpriv --clear-groups --bounding-set -fsetid bash -c "$(declare -f set_mode_acl); set_mode_acl \"\$@\"" _ "$target/a/acl" 6 6 0
 check_same 'changes nothing' "$shown" "$(stat -c '%a %z' "$target/a/acl")"
 check_same 'also on disk' 1000:1000:600 "$(attributes "$lower/a/acl")"
 check 'one that says another' set_mode_acl "$target/a/acl" 6 4 0

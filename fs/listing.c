@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/timerfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "fs/base/log.h"
@@ -30,19 +32,6 @@ static time_t kept_seconds(const struct overlay *ov)
 	return ov->options->listing_seconds ? (time_t)ov->options->listing_seconds : KEPT_SECONDS;
 }
 
-/*
- * A listing that ends while others are dropped may miss that, and is dropped the next time: so it may be kept for twice
- * the time.
- */
-bool listing_keeps_atime(const struct overlay *ov, const struct stat *st, time_t now)
-{
-	if (ov->atime == ATIME_NEVER)
-		return true;
-	return ov->atime == ATIME_RELATIVE && is_later(&st->st_atim, &st->st_mtim) &&
-	       is_later(&st->st_atim, &st->st_ctim) &&
-	       now + 2 * kept_seconds(ov) - st->st_atim.tv_sec < RELATIME_SECONDS;
-}
-
 static time_t now_seconds(void)
 {
 	struct timespec now;
@@ -51,14 +40,24 @@ static time_t now_seconds(void)
 	return now.tv_sec;
 }
 
+/*
+ * Where access times change: whether listing the directory now, and as long as it may be kept, leaves its access time. A listing that ends while others
+ * are dropped may miss that, and is dropped the next time: so it may be kept for twice the time.
+ */
+static bool keeps_atime(const struct overlay *ov, const struct stat *st)
+{
+	return ov->atime == ATIME_RELATIVE && is_later(&st->st_atim, &st->st_mtim) &&
+	       is_later(&st->st_atim, &st->st_ctim) &&
+	       now_seconds() + 2 * kept_seconds(ov) - st->st_atim.tv_sec < RELATIME_SECONDS;
+}
+
 void listing_end(struct overlay *ov, const struct node_info *dir, int dir_fd)
 {
 	struct stat st;
 
 	if (!ov->is_exclusive)
 		return;
-	if (ov->atime != ATIME_NEVER &&
-	    (tree_stat(dir_fd, &st) < 0 || !listing_keeps_atime(ov, &st, now_seconds())))
+	if (ov->atime != ATIME_NEVER && (tree_stat(dir_fd, &st) < 0 || !keeps_atime(ov, &st)))
 		overlay_invalidate_listing(ov, dir->id);
 	else if (!(dir->flags & NODE_LISTED))
 		node_set_listed(ov->nodes, dir->id, true);

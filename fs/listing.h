@@ -14,16 +14,11 @@
  */
 
 #include <stdbool.h>
-#include <sys/stat.h>
-#include <time.h>
 
 #include "fs/overlay.h"
 
 /* listing_needs_open: whether the kernel has to say who opens a directory. */
 bool listing_needs_open(const struct overlay *ov);
-
-/* listing_keeps_atime: whether listing the directory at @now, and as long as it may be kept, leaves its access time. */
-bool listing_keeps_atime(const struct overlay *ov, const struct stat *st, time_t now);
 
 /*
  * listing_end: at its end, before the reply, a listing is kept, also for who has the directory open since before, or must

@@ -300,10 +300,10 @@ static int change(fuse_req_t req, fuse_ino_t ino, const char *name, const char *
 	tree_fd_path(fd, path);
 	if (r == 0 && is_acl)
 		takes_bit = takes_sgid(ov, req, &node, fd, &st, remove);
-	/* To remove what is not there changes nothing. */
 	if (r == 0 && is_acl && !remove &&
 	    says_mode(ov, &node, fd, &st, takes_bit, name, value, size, real_acl))
 		value = real_acl;
+	/* To remove what is not there changes nothing. */
 	else if (r == 0 && is_acl && (!remove || takes_bit || getxattr(path, name, NULL, 0) >= 0))
 		r = run_settle_changed(&ov->run, &node, fd, &st);
 	if (r == 0)

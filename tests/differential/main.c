@@ -382,7 +382,7 @@ int main(int argc, char **argv)
 		.trial = 600,
 		.shrink = 60,
 	};
-	struct supervised supervised = { work, remove_scratch, &s, true };
+	struct supervised supervised = { work, remove_scratch, &s };
 	int status;
 
 	if (parse_settings(argc, argv, &s) < 0)

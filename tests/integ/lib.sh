@@ -17,6 +17,7 @@
 #   overlay NAME SOURCE TARGET OPTION...      mounts, with a control socket under that NAME
 #   keeper NAME send|get|wait ...             talks to it (tests/helpers/keeper_ctl.c)
 #   turns_native NAME [VERB]                  waits for its hand-off
+#   within SECONDS COMMAND...                 tries it again and again until it succeeds: for what has no event
 #   as UID GID GROUPS COMMAND...              runs a command as another user; GROUPS may be ""
 #
 # The programs are taken from $BIN, the helpers from $TESTBIN/helpers; is_sanitized is not empty where they were built
@@ -68,22 +69,37 @@ own_mounts() {
 	exec unshare -m --propagation private "$@"
 }
 
-# Processes of this test that run the overlay, by the mark that they inherited.
-overlay_pids() {
-	local proc comm
+# marked_processes NAME...: of this test, by the mark that they inherited: number and name of those with such a name.
+marked_processes() {
+	local proc comm name
 
 	for proc in /proc/[0-9]*; do
 		comm=
 		read -r comm <"$proc/comm" || true
-		case $comm in
-		fsgroupfs*)
-			if tr '\0' '\n' 2>/dev/null <"$proc/environ" |
-				grep -qxF "FSGROUPFS_TEST=$scratch"; then
-				printf '%s\n' "${proc#/proc/}"
-			fi
-			;;
-		esac
+		for name; do
+			# shellcheck disable=SC2053 # a pattern
+			[[ $comm != $name ]] || ! grep -qzxF "FSGROUPFS_TEST=$scratch" "$proc/environ" ||
+				printf '%s %s\n' "${proc#/proc/}" "$comm"
+		done
 	done 2>/dev/null
+	return 0
+}
+
+# Those that run the overlay.
+overlay_pids() {
+	marked_processes 'fsgroupfs*' | cut -d ' ' -f 1
+}
+
+# within SECONDS COMMAND...: it succeeds by then, tried again and again: for what has no event.
+within() {
+	local until=$((SECONDS + $1))
+
+	shift
+	while ((SECONDS < until)); do
+		! "$@" >/dev/null 2>&1 || return 0
+		sleep 0.02
+	done
+	"$@"
 }
 
 mounts_below() {

@@ -11,32 +11,7 @@
 . "$(dirname "$0")/lib_differential.sh"
 start_differential "$@"
 
-# waits_for COMMAND...: until it succeeds; what is waited for has no event.
-waits_for() {
-	local until=$((SECONDS + 20))
-
-	while ((SECONDS < until)); do
-		! "$@" >/dev/null 2>&1 || return 0
-		sleep 0.05
-	done
-	"$@"
-}
-
-# Those that inherited the mark of this test, but for the test itself.
-processes() {
-	local proc comm
-
-	for proc in /proc/[0-9]*; do
-		comm=
-		read -r comm <"$proc/comm" || true
-		case $comm in
-		fsgroupfs* | differential)
-			! grep -qzxF "FSGROUPFS_TEST=$scratch" "$proc/environ" || printf '%s %s\n' "${proc#/proc/}" "$comm"
-			;;
-		esac
-	done 2>/dev/null
-	return 0
-}
+processes() { marked_processes 'fsgroupfs*' differential; }
 
 # Its devices by what they are backed with: the driver has unlinked that.
 loop_devices() {
@@ -66,7 +41,7 @@ killed() {
 	setsid "$differential" --fs ext4 --steps 1000000 --trial 2000 --seed "${DIFFERENTIAL_SEED:-1}" "$@" \
 		>"$scratch/log" 2>&1 &
 	driver=$!
-	check "$text: overlays, on devices of their own" waits_for is_at_work
+	check "$text: overlays, on devices of their own" within 20 is_at_work
 	loops=$(loop_devices)
 	case $who in
 	driver) kill -KILL "$driver" ;;
@@ -74,9 +49,9 @@ killed() {
 	group) kill -KILL -- "-$driver" ;;
 	esac
 	wait "$driver" 2>/dev/null || true
-	check "$text: no process stays" waits_for no_process
-	check "$text: no loop device stays" waits_for no_loop_device "$loops"
-	check "$text: no directory stays" waits_for no_directory
+	check "$text: no process stays" within 20 no_process
+	check "$text: no loop device stays" within 20 no_loop_device "$loops"
+	check "$text: no directory stays" within 20 no_directory
 }
 
 killed 'in its own process namespace' driver

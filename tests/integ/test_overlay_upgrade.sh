@@ -321,20 +321,10 @@ waits_at_root() {
 }
 # In pthread_join(2), which is a futex(2): for the walk to end.
 is_giving_way() { grep -q '^futex' "/proc/$frozen_server/wchan"; }
-comes() {
-	local try
-
-	for try in {1..500}; do
-		! "$@" 2>/dev/null || return 0
-		sleep 0.01
-	done
-	printf '#  not in %s tries: %s\n' "$try" "$*"
-	return 1
-}
-check 'the walk waits for the disk' comes waits_at_root
+check 'the walk waits for the disk' within 5 waits_at_root
 "$helpers/keeper_ctl" upgrade "$scratch/run/frozen" "$scratch/same" >"$scratch/frozen.answer" 2>&1 &
 frozen_upgrade=$!
-check 'and the server for the walk' comes is_giving_way
+check 'and the server for the walk' within 5 is_giving_way
 keeper frozen send converge >"$scratch/answer"
 keeper frozen send pause >"$scratch/answer"
 check_fails 'it is not followed' wait "$frozen_upgrade"

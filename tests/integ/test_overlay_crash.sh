@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Needs root, /dev/fuse, loop devices, ptrace(2). timeout: 900
+# Needs root, /dev/fuse, loop devices, ptrace(2).
+# timeout: 900
 #
 # Exactly once: the overlay is killed, or its file system loses power, before each change that a run makes to the
 # lower tree; the run is resumed; then no file has been changed twice, none is forgotten, and what users

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Needs root, /dev/fuse and loop devices. timeout: 600
+# Needs root, /dev/fuse and loop devices.
+# timeout: 600
 #
 # A server that runs as root over a tree that is in somebody else's hands: nothing outside the volume is
 # read, changed or made; nothing of the tree is believed; what the tree does to its own overlay does not

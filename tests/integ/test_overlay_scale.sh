@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Needs root, /dev/fuse and loop devices. timeout: 900
+# Needs root, /dev/fuse and loop devices.
+# timeout: 900
 #
 # Many inodes cost no descriptors, and no more memory than those that the kernel knows at once; what has
 # lost its name stays usable for whoever holds it; file handles lead to their own file or nowhere.
@@ -45,6 +46,18 @@ descriptors() {
 	local links=("/proc/$1/fd/"*)
 
 	printf '%d\n' ${#links[@]}
+}
+
+# That read the volume's root: of the tree, of its mount without access times, and, a moment after the server is ready,
+# of a walk that has begun; which one that is paused has, too.
+has_walk() {
+	[ "$(find "/proc/$1/fd" -perm 500 -lname / | wc -l)" = 3 ]
+}
+
+# Of a server that is paused: with what its walk holds.
+descriptors_paused() {
+	within 60 has_walk "$1" || printf 'no walk at the root\n'
+	descriptors "$1"
 }
 
 # KiB of the memory that keeper and server share.
@@ -95,7 +108,7 @@ entries=$((1 + files + files / 1000))
 overlay main "$lower" "$target" "gid=$gid" paused
 server=$(keeper main get server_pid)
 before=$(memory_kib "$server")
-before_fds=$(descriptors "$server")
+before_fds=$(descriptors_paused "$server")
 check_same 'a walk sees them all' "$entries" "$(look)"
 known=$(memory_kib "$server")
 check_same 'a second one too' "$entries" "$(look)"
@@ -155,7 +168,7 @@ rm -rf "$lower"
 echo '# removed directories'
 mkdir -p "$lower/dir"
 overlay main "$lower" "$target" "gid=$gid" paused handoff=no
-before_fds=$(descriptors "$(keeper main get server_pid)")
+before_fds=$(descriptors_paused "$(keeper main get server_pid)")
 mkdir "$target/dir/"{1..300}
 rmdir "$target/dir/"{1..300}
 check_same 'are not held' "$before_fds" "$(descriptors "$(keeper main get server_pid)")"
@@ -170,8 +183,12 @@ try_held() {
 
 	overlay main "$lower" "$target" "gid=$gid" handoff=no "${@:2}"
 	server=$(keeper main get server_pid)
-	[ "$2" = paused ] || keeper main wait state=converged
-	fds=$(descriptors "$server")
+	if [ "$2" = paused ]; then
+		fds=$(descriptors_paused "$server")
+	else
+		keeper main wait state=converged
+		fds=$(descriptors "$server")
+	fi
 	for what in file path renamed tmpfile directory; do
 		check "$with: nameless, but held: $what" "$helpers/held" "$what" "$target/held"
 	done

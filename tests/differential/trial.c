@@ -274,11 +274,12 @@ static int run_step(struct scene *sc, const struct step *s)
 
 	if (!op_get(s->op)->run)
 		return op_is(s->op, "refresh") ? run_refresh(sc, s) : run_converge(sc, s);
+	/* Before the looks: they follow links as the step does, and what that changes of access times is seen after it. */
+	clock_gettime(CLOCK_REALTIME_COARSE, &began);
 	if (is_ambiguous(sc, s))
 		return 0;
 	name_objects(s, &objects);
 	observe_objects(sc, &objects, false);
-	clock_gettime(CLOCK_REALTIME_COARSE, &began);
 	r = worker_run(&sc->workers[s->worker], s, &results, &at);
 	if (r < 0) {
 		report_failure(sc, op, at, r);

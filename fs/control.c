@@ -111,6 +111,7 @@ static void write_status(struct control *c, struct keyval_writer *w, char *text)
 		   atomic_load(&h->data_path_cached) ? "cached" : "passthrough");
 	keyval_add(w, "transport", "%s", facts.over_ring ? "io_uring" : "dev");
 	keyval_add(w, "requests", "%s", stats_format(&h->stats, requests));
+	keyval_add(w, "in_turn", "%llu", (unsigned long long)stats_count(&h->stats, STATS_IN_TURN));
 	keyval_add(w, "mount_id", "%llu", (unsigned long long)facts.mount_id);
 	keyval_add(w, "holders", "%d", facts.is_native);
 	keyval_add(w, "stuck", "%d", facts.is_stuck);

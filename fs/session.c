@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <linux/magic.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -25,6 +26,7 @@
 #include "fs/pace.h"
 #include "fs/request.h"
 #include "fs/ring.h"
+#include "fs/turn.h"
 
 /* The main thread serves too, in the end of a hold. */
 enum { THREADS_MAX = LEDGER_THREADS_MAX - 1, INIT_READ_BYTES = 1 << 20 };
@@ -53,6 +55,7 @@ struct server_threads {
 	int event_fd;
 	int init_fds[2]; /* libfuse answers INIT on the second; it owns that one */
 	atomic_bool ended;
+	struct turn turn; /* of those that read from the device */
 
 	atomic_bool draining; /* set under lock */
 	pthread_mutex_t lock;
@@ -277,6 +280,45 @@ static bool has_rings(const struct server_threads *threads)
 	return threads->device_count < threads->count;
 }
 
+static bool has_request(const struct overlay *ov)
+{
+	struct pollfd device = { .fd = ov->device_fd, .events = POLLIN };
+
+	return poll(&device, 1, 0) != 0;
+}
+
+/* Looks for a request as long as a turn lasts. Returns whether it was there at once. */
+static bool look_for_request(const struct overlay *ov)
+{
+	uint64_t until = clock_now_ns() + TURN_LOOK_NS;
+
+	if (has_request(ov))
+		return true;
+	while (clock_now_ns() < until && !has_request(ov))
+		;
+	return false;
+}
+
+/* The kernel's own: whose call led to them has gone on. */
+static bool is_awaited(uint32_t opcode)
+{
+	return opcode != FUSE_FORGET && opcode != FUSE_BATCH_FORGET && opcode != FUSE_INTERRUPT &&
+	       opcode != FUSE_RELEASE && opcode != FUSE_RELEASEDIR;
+}
+
+/* Reads a request, if there is one and the session is not drained. Returns its length, or as libfuse does. */
+static int receive(struct overlay *ov, struct reader *self, struct fuse_buf *io_buf)
+{
+	int n = -EAGAIN;
+
+	/* In this order, against session_drain(). */
+	atomic_store(&self->reads, true);
+	if (!atomic_load(&ov->threads->draining))
+		n = fuse_session_receive_buf(ov->session, io_buf);
+	atomic_store(&self->reads, false);
+	return n;
+}
+
 static void serve_device(struct overlay *ov, struct reader *self)
 {
 	struct server_threads *threads = ov->threads;
@@ -284,25 +326,26 @@ static void serve_device(struct overlay *ov, struct reader *self)
 	uint32_t opcode;
 
 	while (!fuse_session_exited(ov->session)) {
-		int n = -EAGAIN;
+		unsigned turn = turn_take(&threads->turn);
+		bool was_there = turn != 0 && look_for_request(ov);
+		int n = receive(ov, self, &buf);
 
-		/* In this order, against session_drain(). */
-		atomic_store(&self->reads, true);
-		if (!atomic_load(&threads->draining))
-			n = fuse_session_receive_buf(ov->session, &buf);
-		atomic_store(&self->reads, false);
-		if (atomic_load(&threads->draining) && n == -EAGAIN)
-			rest(threads);
-		if (n == -EINTR || n == -EAGAIN)
-			continue;
-		if (n <= 0)
+		if (n <= 0 || !request_opcode(buf.mem, (size_t)n, &opcode)) {
+			turn_missed(&threads->turn, turn);
+			if (atomic_load(&threads->draining) && n == -EAGAIN)
+				rest(threads);
+			if (n > 0 || n == -EINTR || n == -EAGAIN)
+				continue;
 			break;
-		if (!request_opcode(buf.mem, (size_t)n, &opcode))
-			continue;
+		}
+		turn_found(&threads->turn, turn, is_awaited(opcode), was_there, clock_now_ns());
 		stats_note(opcode);
+		if (turn != 0)
+			stats_note(STATS_IN_TURN);
 		/* Of what came by a ring this session knows nothing; and nothing is ended by it. */
 		if (opcode != FUSE_INTERRUPT || !has_rings(threads))
 			session_serve(ov, buf.mem, (size_t)n);
+		turn_served(&threads->turn, is_awaited(opcode), clock_now_ns());
 	}
 	free(buf.mem);
 }
@@ -403,6 +446,7 @@ static void *serve_requests(void *argument)
 	else
 		serve_device(ov, self);
 	fuse_session_exit(ov->session);
+	turn_end(&threads->turn);
 	atomic_store(&threads->ended, true);
 	stop_reading(threads);
 	session_poke(ov);
@@ -452,6 +496,7 @@ int session_drain(struct overlay *ov, uint64_t limit_ms)
 
 	pthread_mutex_lock(&threads->lock);
 	atomic_store(&threads->draining, true);
+	turn_end(&threads->turn);
 	wake_readers(ov);
 	while (threads->resting < threads->count && r == 0)
 		r = pthread_cond_timedwait(&threads->changed, &threads->lock, &until);
@@ -472,15 +517,21 @@ void session_go_on(struct overlay *ov)
 	pthread_mutex_unlock(&threads->lock);
 }
 
-static unsigned thread_count(void)
+static unsigned processor_count(void)
 {
 	cpu_set_t cpus;
-	int n = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
+
+	return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? (unsigned)CPU_COUNT(&cpus) : 1;
+}
+
+static unsigned thread_count(void)
+{
+	unsigned n = processor_count();
 
 	/* One that waits for the disk must not stop the others. */
 	if (n < 2)
 		n = 2;
-	return n > THREADS_MAX ? THREADS_MAX : (unsigned)n;
+	return n > THREADS_MAX ? THREADS_MAX : n;
 }
 
 /* With rings there is little that comes by the device. */
@@ -546,6 +597,7 @@ int session_open(struct overlay *ov)
 	if (r < 0)
 		return r;
 	choose_threads(ov);
+	turn_init(&threads->turn, threads->device_count > 1 && processor_count() > 1);
 	pthread_barrier_init(&threads->gate, NULL, threads->count + 1);
 	for (unsigned i = 0; i < threads->count; i++) {
 		r = pthread_create(&threads->ids[i], NULL, serve_requests, ov);

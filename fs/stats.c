@@ -88,7 +88,7 @@ const char *stats_format(const struct stats *stats, char ret_text[STATS_TEXT_MAX
 	size_t len = 0;
 
 	ret_text[0] = '\0';
-	for (uint32_t opcode = 0; opcode < STATS_OPCODES; opcode++) {
+	for (uint32_t opcode = STATS_IN_TURN + 1; opcode < STATS_OPCODES; opcode++) {
 		unsigned long long count = stats_count(stats, opcode);
 		const char *between = len > 0 ? " " : "";
 

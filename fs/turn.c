@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/turn.h"
+
+#include "fs/base/clock.h"
+
+/*
+ * What a request adds to the score. Quick times begin at SCORE_QUICK and end at 0: two who ask at once end them within a few
+ * requests, and one of ten that comes late does not. Four threads that ask on two processors are as fast as without all
+ * this if overlaps count so much; with -4 they went to and fro between the two, a fifth slower.
+ */
+enum { SCORE_CLOSE = 1, SCORE_FAR = -8, SCORE_OVERLAP = -16, SCORE_QUICK = 32, SCORE_MAX = 64 };
+
+void turn_init(struct turn *t, bool is_of_use)
+{
+	*t = (struct turn){ .is_of_use = is_of_use };
+	pthread_mutex_init(&t->lock, NULL);
+	clock_cond_init(&t->slowed);
+}
+
+/* Lock held. */
+static void slow_down(struct turn *t)
+{
+	atomic_store(&t->quick, 0);
+	atomic_store(&t->score, 0);
+	t->is_taken = false;
+	pthread_cond_broadcast(&t->slowed);
+}
+
+void turn_end(struct turn *t)
+{
+	pthread_mutex_lock(&t->lock);
+	slow_down(t);
+	pthread_mutex_unlock(&t->lock);
+}
+
+static void speed_up(struct turn *t)
+{
+	pthread_mutex_lock(&t->lock);
+	if (atomic_load(&t->quick) == 0) {
+		t->last_quick += t->last_quick == UINT32_MAX ? 2 : 1;
+		atomic_store(&t->quick, t->last_quick);
+	}
+	pthread_mutex_unlock(&t->lock);
+}
+
+/* Lock held. Until times are slow, or for a tick; if no request has come by then, they are slow. */
+static void wait_and_watch(struct turn *t)
+{
+	uint64_t found = atomic_load(&t->found);
+	struct timespec until = clock_until(TURN_TICK_MS);
+
+	t->is_watched = true;
+	pthread_cond_timedwait(&t->slowed, &t->lock, &until);
+	t->is_watched = false;
+	if (atomic_load(&t->found) == found)
+		slow_down(t);
+}
+
+/*
+ * Those that read when times became quick come out with one of the next requests each. Until the last of them has, nobody
+ * looks: he would take their requests, and they would be woken by each.
+ */
+static bool is_anothers(const struct turn *t)
+{
+	return t->is_taken || atomic_load(&t->readers) > 0;
+}
+
+unsigned turn_take(struct turn *t)
+{
+	unsigned number;
+
+	/* First, against is_anothers(). */
+	atomic_fetch_add(&t->readers, 1);
+	if (atomic_load(&t->quick) == 0)
+		return 0;
+	atomic_fetch_sub(&t->readers, 1);
+	pthread_mutex_lock(&t->lock);
+	while (atomic_load(&t->quick) != 0 && is_anothers(t)) {
+		if (t->is_watched)
+			pthread_cond_wait(&t->slowed, &t->lock);
+		else
+			wait_and_watch(t);
+	}
+	number = atomic_load(&t->quick);
+	if (number != 0)
+		t->is_taken = true;
+	else
+		atomic_fetch_add(&t->readers, 1);
+	pthread_mutex_unlock(&t->lock);
+	return number;
+}
+
+void turn_missed(struct turn *t, unsigned number)
+{
+	if (number == 0) {
+		atomic_fetch_sub(&t->readers, 1);
+		return;
+	}
+	pthread_mutex_lock(&t->lock);
+	/* Else times have been slow since, and the turn is another's. */
+	if (atomic_load(&t->quick) == number)
+		t->is_taken = false;
+	pthread_mutex_unlock(&t->lock);
+}
+
+static int score_of(const struct turn *t, bool overlaps, uint64_t now_ns)
+{
+	uint64_t served_ns = atomic_load(&t->served_ns);
+
+	if (overlaps)
+		return SCORE_OVERLAP;
+	return now_ns > served_ns && now_ns - served_ns > TURN_LOOK_NS ? SCORE_FAR : SCORE_CLOSE;
+}
+
+void turn_found(struct turn *t, unsigned number, bool is_awaited, bool was_there, uint64_t now_ns)
+{
+	bool overlaps, was_left;
+	int score;
+
+	turn_missed(t, number);
+	if (!t->is_of_use)
+		return;
+	atomic_fetch_add(&t->found, 1);
+	/* Who sent one that nobody waits for may have sent the next one meanwhile. */
+	was_left = atomic_exchange(&t->was_left, !is_awaited);
+	if (!is_awaited)
+		return;
+	overlaps = atomic_fetch_add(&t->serving, 1) > 0 || (number != 0 && was_there && !was_left);
+	score = atomic_load(&t->score) + score_of(t, overlaps, now_ns);
+	score = score < 0 ? 0 : score > SCORE_MAX ? SCORE_MAX : score;
+	/* What two threads write at once is about the same. */
+	atomic_store(&t->score, score);
+	if (score >= SCORE_QUICK && atomic_load(&t->quick) == 0)
+		speed_up(t);
+	else if (score == 0 && atomic_load(&t->quick) != 0)
+		turn_end(t);
+}
+
+void turn_served(struct turn *t, bool is_awaited, uint64_t now_ns)
+{
+	if (!t->is_of_use)
+		return;
+	atomic_store(&t->served_ns, now_ns);
+	if (is_awaited)
+		atomic_fetch_sub(&t->serving, 1);
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FS_TURN_H
+#define FS_TURN_H
+
+/*
+ * turn: whose turn it is to look for the next request, while requests come close one after the other.
+ *
+ * To wake a thread that sleeps in read(2) takes longer than to serve most requests. So while somebody asks for one thing
+ * after the other one thread, whose turn it is, looks for the next request for a moment before it sleeps. The others wait here
+ * meanwhile: each request would wake one that slept in read(2), for nothing. Such times are called quick.
+ *
+ * Where requests overlap, looking takes the processor from those who ask; where they come far apart it finds nothing. Then
+ * times are slow: all threads sleep in read(2), and this costs a look at the clock.
+ *
+ * A request may take long, and may have to wait for what another one does. So one of those that wait here looks every
+ * TURN_TICK_MS: if the turn is free, because its thread serves what it has found, it takes it; if no request came since,
+ * times are slow at once.
+ *
+ * For the threads that read from the device. Times are of CLOCK_MONOTONIC, in nanoseconds. Thread-safe.
+ */
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum {
+	/* As long a thread looks; requests that are no farther apart come close. */
+	TURN_LOOK_NS = 50000,
+	TURN_TICK_MS = 1,
+};
+
+struct turn {
+	bool is_of_use;
+	pthread_mutex_t lock;
+	pthread_cond_t slowed; /* with lock, on the monotonic clock: times are slow again */
+	atomic_uint quick;   /* number of these quick times; 0: they are slow. Written under lock */
+	atomic_int score;    /* of how requests came lately */
+	atomic_uint readers; /* in read(2), or about to be, without the turn */
+	atomic_uint serving; /* requests that somebody waits for */
+	atomic_bool was_left; /* for the last one that came nobody waits */
+	_Atomic uint64_t served_ns;
+	_Atomic uint64_t found;
+	unsigned last_quick; /* guarded by lock, like those below */
+	bool is_taken;
+	bool is_watched;
+};
+
+/* turn_init: @is_of_use: there are several threads, and more processors than one; else times are slow for ever. */
+void turn_init(struct turn *t, bool is_of_use);
+
+/*
+ * turn_take: before a thread reads. Blocks while it is another's turn. Returns the number of the caller's turn, who is to
+ * look for a request until TURN_LOOK_NS have passed, or 0: he has none, and is to read. It is given back by one of these:
+ *
+ * turn_found: a request was read. @is_awaited: somebody waits for its end; @was_there: it had come before it was looked for
+ * (of a turn). turn_served() follows, with the same @is_awaited.
+ * turn_missed: nothing was read.
+ */
+unsigned turn_take(struct turn *t);
+void turn_found(struct turn *t, unsigned number, bool is_awaited, bool was_there, uint64_t now_ns);
+void turn_missed(struct turn *t, unsigned number);
+void turn_served(struct turn *t, bool is_awaited, uint64_t now_ns);
+
+/* turn_end: times are slow; all who wait go on. */
+void turn_end(struct turn *t);
+
+#endif

@@ -1,0 +1,94 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# Needs root, /dev/fuse, loop devices and two processors.
+#
+# Where requests come close one after the other one thread looks for them, and nobody waits for it who must not.
+# shellcheck disable=SC2317 # functions are called through check
+# shellcheck source=tests/integ/lib.sh
+. "$(dirname "$0")/lib.sh"
+need_root
+need_fuse
+need_tools mkfs.ext4 losetup fsfreeze perl
+[ "$(nproc)" -ge 2 ] || skip 'needs two processors'
+own_mounts "$0" "$@"
+start_test
+
+target=$scratch/target
+volume=$scratch/volume
+lower=$volume/lower
+mkdir "$target" "$volume"
+truncate -s 256M "$volume.img"
+mkfs.ext4 -q -F "$volume.img"
+loop=$(losetup --find --show "$volume.img")
+loops+=("$loop")
+mount "$loop" "$volume"
+mkdir "$lower" "$lower/here" "$lower/there"
+touch "$lower/there/"{1..400}
+clean_more() { fsfreeze -u "$volume" 2>/dev/null; }
+
+in_turn() { keeper main get in_turn; }
+
+# One caller; a machine that does much else lets him wait between his requests, now and then for long.
+make_and_remove() {
+	"$TESTBIN/bench/rates" calls "$target/here" "$1" 1 >/dev/null
+}
+comes_in_turn() {
+	make_and_remove 300
+	[ "$(in_turn)" -gt "$1" ]
+}
+
+switches() {
+	awk '$1 ~ /ctxt_switches:/ { sum += $2 } END { print sum }' "/proc/$1/task/"*/status
+}
+sleeps() {
+	local before
+
+	before=$(switches "$1")
+	sleep 0.2
+	[ "$before" = "$(switches "$1")" ]
+}
+
+upgrade() {
+	"$helpers/keeper_ctl" upgrade "$scratch/run/main" "$fsgroupfs" >/dev/null
+}
+
+overlay main "$lower" "$target" gid=4242 paused handoff=no coherence=exclusive
+server=$(keeper main get server_pid)
+check_same 'at first nobody looks for requests' 0 "$(in_turn)"
+check 'of one caller who asks again and again they are found so' within 60 comes_in_turn 0
+check 'a server that is asked for nothing sleeps' within 30 sleeps "$server"
+
+echo '# a request that takes long'
+# Looks for names that are not there, then makes a FIFO, which waits until the disk is changed again.
+look_and_make() {
+	perl -MPOSIX -e 'stat "$ARGV[0]/none-$_" for 1 .. 3000; mkfifo "$ARGV[0]/$ARGV[1]", 0600 or die' \
+		"$target/here" "$1"
+}
+# Then who found that in his turn waits for the disk.
+is_asked() { keeper main get requests | grep -q ' MKNOD:'; }
+before=$(in_turn)
+fsfreeze -f "$volume"
+look_and_make new &
+waits=$!
+check 'comes' within 60 is_asked
+# Next to nothing where much else is done, or a sanitizer slows it: then others need not wait in any case.
+printf '# %d of those before it were found so\n' $(($(in_turn) - before))
+check_same 'others need not wait for it' 400 "$(timeout 30 stat -c %n "$target/there/"{1..400} | wc -l)"
+check 'while it waits' grep -q '^State:.S' "/proc/$waits/status"
+fsfreeze -u "$volume"
+check 'until it is done' wait "$waits"
+
+echo '# another server'
+within 60 comes_in_turn "$(in_turn)"
+before=$(in_turn)
+make_and_remove 1000 &
+working=$!
+check 'takes over from one who looks' upgrade
+check 'from one who works' wait "$working"
+check 'and looks as well' within 60 comes_in_turn "$before"
+kill -KILL "$(keeper main get server_pid)"
+check 'so does one that follows a dead one' within 60 comes_in_turn "$(in_turn)"
+check 'converges' keeper main wait state=converged resume
+check 'unmounts' umount "$target"
+check 'its processes end' no_process_stays
+end_test

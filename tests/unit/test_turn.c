@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <pthread.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "fs/base/cleanup.h"
+#include "fs/turn.h"
+
+enum { MANY = 200, CLOSE_NS = 1000, FAR_NS = TURN_LOOK_NS + 1, THREADS = 4, ROUNDS = 20000 };
+
+struct fixture {
+	struct turn turn;
+	uint64_t now_ns;
+};
+
+static int set_up(void **state)
+{
+	struct fixture *f = calloc(1, sizeof(*f));
+
+	*state = f;
+	if (!f)
+		return -1;
+	f->now_ns = 1000000000;
+	turn_init(&f->turn, true);
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	free(*state);
+	return 0;
+}
+
+/* One request, @after_ns after the last was served. Returns the number of the turn that it was read in. */
+static unsigned serve_one(struct fixture *f, uint64_t after_ns, bool is_awaited, bool was_there)
+{
+	unsigned number = turn_take(&f->turn);
+
+	f->now_ns += after_ns;
+	turn_found(&f->turn, number, is_awaited, was_there, f->now_ns);
+	turn_served(&f->turn, is_awaited, f->now_ns);
+	return number;
+}
+
+static unsigned serve(struct fixture *f, unsigned count, uint64_t after_ns)
+{
+	unsigned number = 0;
+
+	for (unsigned i = 0; i < count; i++)
+		number = serve_one(f, after_ns, true, false);
+	return number;
+}
+
+/* Returns whether times are quick; whose turn it is not any more. */
+static bool is_quick(struct fixture *f)
+{
+	unsigned number = turn_take(&f->turn);
+
+	turn_missed(&f->turn, number);
+	return number != 0;
+}
+
+static void take_slow_times_reads(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(serve(f, MANY, FAR_NS), 0);
+	assert_false(is_quick(f));
+}
+
+static void found_close_requests_begins_quick_times(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(serve(f, 10, CLOSE_NS), 0);
+	assert_int_not_equal(serve(f, MANY, CLOSE_NS), 0);
+}
+
+static void found_of_no_use_stays_slow(void **state)
+{
+	struct fixture *f = *state;
+
+	turn_init(&f->turn, false);
+	assert_int_equal(serve(f, MANY, CLOSE_NS), 0);
+}
+
+static void found_far_requests_end_quick_times(void **state)
+{
+	struct fixture *f = *state;
+
+	serve(f, MANY, CLOSE_NS);
+	serve_one(f, FAR_NS, true, false);
+	assert_true(is_quick(f));
+	serve(f, 10, FAR_NS);
+	assert_false(is_quick(f));
+}
+
+static void found_one_of_ten_far_stays_quick(void **state)
+{
+	struct fixture *f = *state;
+
+	serve(f, MANY, CLOSE_NS);
+	for (unsigned i = 0; i < MANY; i++)
+		assert_int_not_equal(serve_one(f, i % 10 == 0 ? FAR_NS : CLOSE_NS, true, false), 0);
+}
+
+static void found_while_another_is_served_stays_slow(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(turn_take(&f->turn), 0);
+	turn_found(&f->turn, 0, true, false, f->now_ns);
+	assert_int_equal(serve(f, MANY, CLOSE_NS), 0);
+	turn_served(&f->turn, true, f->now_ns);
+	assert_int_not_equal(serve(f, MANY, CLOSE_NS), 0);
+}
+
+static void found_that_was_there_ends_quick_times(void **state)
+{
+	struct fixture *f = *state;
+
+	serve(f, MANY, CLOSE_NS);
+	for (unsigned i = 0; i < MANY / 10; i++)
+		serve_one(f, CLOSE_NS, true, true);
+	assert_false(is_quick(f));
+}
+
+static void found_behind_one_that_nobody_waits_for_stays_quick(void **state)
+{
+	struct fixture *f = *state;
+
+	serve(f, MANY, CLOSE_NS);
+	for (unsigned i = 0; i < MANY; i++) {
+		assert_int_not_equal(serve_one(f, CLOSE_NS, false, true), 0);
+		assert_int_not_equal(serve_one(f, CLOSE_NS, true, true), 0);
+	}
+}
+
+/* It sleeps in read(2): who looked would take what it is woken for. */
+static void take_while_one_reads_waits_until_nothing_comes(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(turn_take(&f->turn), 0);
+	assert_int_equal(serve(f, 32, CLOSE_NS), 0);
+	assert_int_equal(turn_take(&f->turn), 0);
+	turn_missed(&f->turn, 0);
+	turn_missed(&f->turn, 0);
+	assert_int_not_equal(serve(f, MANY, CLOSE_NS), 0);
+}
+
+static void *take_and_read(void *argument)
+{
+	struct turn *t = argument;
+	unsigned number = turn_take(t);
+
+	turn_missed(t, number);
+	return (void *)(uintptr_t)number;
+}
+
+static unsigned join(pthread_t thread)
+{
+	void *number;
+
+	pthread_join(thread, &number);
+	return (unsigned)(uintptr_t)number;
+}
+
+/* Nothing comes: it may be that the one with the turn can serve nothing else before another request is. */
+static void take_while_it_is_anothers_ends_when_nothing_comes(void **state)
+{
+	struct fixture *f = *state;
+	pthread_t thread;
+	unsigned number;
+
+	serve(f, MANY, CLOSE_NS);
+	number = turn_take(&f->turn);
+	assert_int_not_equal(number, 0);
+	pthread_create(&thread, NULL, take_and_read, &f->turn);
+	assert_int_equal(join(thread), 0);
+	turn_missed(&f->turn, number);
+	assert_false(is_quick(f));
+}
+
+/* Its turn is over, and what it gives back is not that of the next one. */
+static void missed_of_earlier_quick_times_leaves_the_turn(void **state)
+{
+	struct fixture *f = *state;
+	unsigned number, next;
+	pthread_t thread;
+
+	serve(f, MANY, CLOSE_NS);
+	number = turn_take(&f->turn);
+	turn_end(&f->turn);
+	assert_int_not_equal(serve(f, MANY, CLOSE_NS), number);
+	next = turn_take(&f->turn);
+	assert_int_not_equal(next, 0);
+	turn_missed(&f->turn, number);
+	pthread_create(&thread, NULL, take_and_read, &f->turn);
+	assert_int_equal(join(thread), 0);
+	turn_missed(&f->turn, next);
+}
+
+static void *take_and_serve(void *argument)
+{
+	struct turn *t = argument;
+
+	for (unsigned i = 0; i < ROUNDS; i++) {
+		turn_found(t, turn_take(t), i % 3 != 0, false, 0);
+		turn_served(t, i % 3 != 0, 0);
+		if (i % 500 == 0)
+			turn_end(t);
+	}
+	return NULL;
+}
+
+static void take_by_many_all_go_on(void **state)
+{
+	struct fixture *f = *state;
+	pthread_t threads[THREADS];
+
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, take_and_serve, &f->turn);
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_join(threads[i], NULL);
+	turn_end(&f->turn);
+	assert_int_not_equal(serve(f, MANY, CLOSE_NS), 0);
+}
+
+int main(void)
+{
+#define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(take_slow_times_reads),
+		TEST(found_close_requests_begins_quick_times),
+		TEST(found_of_no_use_stays_slow),
+		TEST(found_far_requests_end_quick_times),
+		TEST(found_one_of_ten_far_stays_quick),
+		TEST(found_while_another_is_served_stays_slow),
+		TEST(found_that_was_there_ends_quick_times),
+		TEST(found_behind_one_that_nobody_waits_for_stays_quick),
+		TEST(take_while_one_reads_waits_until_nothing_comes),
+		TEST(take_while_it_is_anothers_ends_when_nothing_comes),
+		TEST(missed_of_earlier_quick_times_leaves_the_turn),
+		TEST(take_by_many_all_go_on),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+#undef TEST
+}

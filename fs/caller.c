@@ -70,7 +70,12 @@ static int set_effective(int capability, bool on)
 
 int caller_enter_stranger(gid_t gid)
 {
-	become(0, gid == 0 ? 1 : 0);
+	return caller_enter_member(gid == 0 ? 1 : 0);
+}
+
+int caller_enter_member(gid_t gid)
+{
+	become(0, gid);
 	return set_effective(CAP_FSETID, false);
 }
 

@@ -37,9 +37,10 @@ void caller_enter_owner(uid_t uid);
 /*
  * caller_enter_stranger, caller_leave_stranger: this thread is root still, but outside group @gid and
  * without CAP_FSETID, for calls in which the kernel looks at nothing else. 0 or -errno; to be left also
- * after an error.
+ * after an error. caller_enter_member: the same, but in the group.
  */
 int caller_enter_stranger(gid_t gid);
+int caller_enter_member(gid_t gid);
 void caller_leave_stranger(void);
 
 /*

@@ -217,6 +217,50 @@ static int set_size(int fd, off_t size, bool has_file)
 	return ftruncate(file, size) < 0 ? -errno : 0;
 }
 
+/*
+ * truncate(2) to the size that the file has changes neither times nor content, but takes set-ID bits: which a chmod(2)
+ * before it would date. So the kernel takes them: from somebody who is in the file's group where the caller is.
+ */
+static int set_same_size(struct overlay *ov, const struct node_info *node, int fd, off_t size,
+			 const struct caller *caller)
+{
+	struct stat real, shown;
+	mode_t lost = 0;
+	int r;
+
+	node_lock(ov->nodes, node->ino);
+	r = tree_stat(fd, &real);
+	if (r == 0) {
+		shown = real;
+		run_show(&ov->run, node, fd, &shown);
+		lost = ops_lost_set_ids(&shown, caller);
+	}
+	if (r == 0 && lost != 0)
+		r = real.st_mode & S_ISGID && !(lost & S_ISGID) ?
+			    caller_enter_member(real.st_gid) :
+			    caller_enter_stranger(real.st_gid);
+	if (r == 0)
+		r = set_size(fd, size, false);
+	if (lost != 0)
+		caller_leave_stranger();
+	node_unlock(ov->nodes, node->ino);
+	return r;
+}
+
+/* The size, and what of the set-ID bits goes with it when the caller has no CAP_FSETID (@kills). */
+static int set_size_and_kill(struct overlay *ov, const struct node_info *node, int fd, off_t size,
+			     bool has_file, bool kills, const struct caller *caller)
+{
+	struct stat st;
+	int r = tree_stat(fd, &st);
+
+	if (r == 0 && kills && !has_file && S_ISREG(st.st_mode) && st.st_size == size)
+		return set_same_size(ov, node, fd, size, caller);
+	if (r == 0 && kills)
+		r = ops_drop_set_ids(ov, node, fd, caller, DROP_SIZE);
+	return r < 0 ? r : set_size(fd, size, has_file);
+}
+
 static int set_times(int fd, const struct stat *attr, int to_set)
 {
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_nsec = UTIME_OMIT } };
@@ -257,12 +301,9 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 		r = set_nothing(ov, &node, fd, &caller);
 	if (r == 0 && to_set & OWNERSHIP)
 		r = set_ownership(ov, &node, fd, attr, to_set, &caller);
-	if (r == 0 && to_set & FUSE_SET_ATTR_SIZE) {
-		if (to_set & KILL)
-			r = ops_drop_set_ids(ov, &node, fd, &caller, DROP_SIZE);
-		if (r == 0)
-			r = set_size(fd, attr->st_size, fi != NULL);
-	}
+	if (r == 0 && to_set & FUSE_SET_ATTR_SIZE)
+		r = set_size_and_kill(ov, &node, fd, attr->st_size, fi != NULL, to_set & KILL,
+				      &caller);
 	if (r == 0 && to_set & TIMES)
 		r = set_times(fd, attr, to_set);
 	if (r == 0)

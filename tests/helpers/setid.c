@@ -106,6 +106,18 @@ static int truncate_by_path(const char *path)
 	return truncate(path, 3);
 }
 
+/* Bits that go with nothing else changed are not dated. */
+static int truncate_to_the_same(const char *path)
+{
+	struct stat before, after;
+
+	if (stat(path, &before) < 0 || truncate(path, before.st_size) < 0 || stat(path, &after) < 0)
+		return -1;
+	if (memcmp(&before.st_ctim, &after.st_ctim, sizeof(after.st_ctim)) != 0)
+		printf("dated ");
+	return 0;
+}
+
 static int truncate_by_file(const char *path)
 {
 	return with_file(path, O_WRONLY, act_truncate);
@@ -182,6 +194,7 @@ static const struct {
 	{ "pwrite", write_in_the_middle },
 	{ "mmap", map_and_store },
 	{ "truncate", truncate_by_path },
+	{ "truncate-same", truncate_to_the_same },
 	{ "ftruncate", truncate_by_file },
 	{ "open-trunc", open_truncating },
 	{ "creat", create_over },

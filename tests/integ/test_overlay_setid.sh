@@ -9,13 +9,13 @@
 . "$(dirname "$0")/lib.sh"
 need_root
 need_fuse
-need_tools setpriv mkfs.ext4 unshare
+need_tools setpriv mkfs.ext4 mkfs.btrfs unshare
 own_mounts "$0" "$@"
 start_test
 
 gid=4242
 modes=(4777 2777 6777 6766 2666 6755 2755 7777 0777)
-operations=(write append pwrite mmap truncate ftruncate open-trunc creat fallocate punch copy-range
+operations=(write append pwrite mmap truncate truncate-same ftruncate open-trunc creat fallocate punch copy-range
 	chown-none lchown-none fchown-none chown-group chown-away chmod-same touch)
 
 # uid, gid and further groups of who tries: root, the owner outside the group, the owner inside it, a
@@ -67,7 +67,7 @@ try_all() {
 
 # After a write by somebody else than root nothing may be set-user-ID, nor set-group-ID and executable.
 no_set_ids() {
-	local operation='(write|append|pwrite|truncate|ftruncate|open-trunc|creat|fallocate|punch|copy-range)'
+	local operation='(write|append|pwrite|truncate|truncate-same|ftruncate|open-trunc|creat|fallocate|punch|copy-range)'
 	local bad
 
 	bad=$(grep -E "^[1-4]-$operation-[0-9]+ .*: ([4567][0-7]{3}|[2367][0-7][1357][0-7]) [0-9]+ [0-9]+ \$" "$1" ||
@@ -113,4 +113,7 @@ try_on() {
 
 try_on tmpfs
 try_on ext4
+# There a size that stays the same is not dated, bits or no bits.
+operations=(truncate-same)
+try_on btrfs
 end_test

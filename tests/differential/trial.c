@@ -221,7 +221,7 @@ static bool is_ambiguous(const struct scene *sc, const struct step *s)
 	if (!is_chown && !is_truncate && !is_default_acl)
 		return false;
 	if (s->relative)
-		return is_chown; /* only the worker knows which file it is */
+		return is_chown || is_truncate; /* only the worker knows which file it is */
 	fd = pin_object(sc, s->path, is_chown && s->flags & AT_SYMLINK_NOFOLLOW ? O_NOFOLLOW : 0);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return false;

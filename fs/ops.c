@@ -196,19 +196,29 @@ static int drop_bits(int fd, const struct stat *real, mode_t drop, enum drop_rea
 	return r == -EPERM && reason != DROP_SIZE ? drop_by_chown(fd, real, drop) : r;
 }
 
+int ops_lock_and_look(struct overlay *ov, const struct node_info *node, int fd,
+		      struct stat *ret_real, struct stat *ret_shown)
+{
+	int r;
+
+	node_lock(ov->nodes, node->ino);
+	r = tree_stat(fd, ret_real);
+	if (r < 0)
+		return r;
+	*ret_shown = *ret_real;
+	run_show(&ov->run, node, fd, ret_shown);
+	return 0;
+}
+
 int ops_drop_set_ids(struct overlay *ov, const struct node_info *node, int fd,
 		     const struct caller *caller, enum drop_reason reason)
 {
 	struct stat real, shown;
-	mode_t drop;
-	int r;
+	int r = ops_lock_and_look(ov, node, fd, &real, &shown);
 
-	node_lock(ov->nodes, node->ino);
-	r = tree_stat(fd, &real);
 	if (r == 0) {
-		shown = real;
-		run_show(&ov->run, node, fd, &shown);
-		drop = ops_lost_set_ids(&shown, caller);
+		mode_t drop = ops_lost_set_ids(&shown, caller);
+
 		if (reason == DROP_CHOWN &&
 		    ops_may_lose_set_ids(&shown, drop, caller) != CALLER_YES)
 			r = -EPERM;

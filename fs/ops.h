@@ -126,6 +126,13 @@ enum caller_answer ops_may_lose_set_ids(const struct stat *shown, mode_t lost,
 					const struct caller *caller);
 
 /*
+ * ops_lock_and_look: takes the inode's lock, and looks at it: as it is and as it is shown, before a change. 0 or -errno;
+ * node_unlock() is the caller's in both cases.
+ */
+int ops_lock_and_look(struct overlay *ov, const struct node_info *node, int fd,
+		      struct stat *ret_real, struct stat *ret_shown);
+
+/*
  * ops_drop_set_ids: what a write does to set-ID bits (FUSE_HANDLE_KILLPRIV_V2 leaves it to us): set-user-ID goes,
  * set-group-ID goes if the group may execute or the caller is not in the group as shown. Only for
  * regular files. Locks the inode.

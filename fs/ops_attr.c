@@ -163,13 +163,9 @@ static int set_ownership(struct overlay *ov, struct node_info *node, int fd,
 	const struct ownership_rule *rule = &ov->options->rule;
 	mode_t mode = attr->st_mode & 07777;
 	struct stat real, shown;
-	int r;
+	int r = ops_lock_and_look(ov, node, fd, &real, &shown);
 
-	node_lock(ov->nodes, node->ino);
-	r = tree_stat(fd, &real);
 	if (r == 0) {
-		shown = real;
-		run_show(&ov->run, node, fd, &shown);
 		ledger_start_change(node->id, node->ino, &shown);
 		if (to_set & (FUSE_SET_ATTR_UID | FUSE_SET_ATTR_GID) &&
 		    ops_may_lose_set_ids(&shown, ops_lost_set_ids(&shown, caller), caller) ==
@@ -225,16 +221,9 @@ static int set_same_size(struct overlay *ov, const struct node_info *node, int f
 			 const struct caller *caller)
 {
 	struct stat real, shown;
-	mode_t lost = 0;
-	int r;
+	int r = ops_lock_and_look(ov, node, fd, &real, &shown);
+	mode_t lost = r == 0 ? ops_lost_set_ids(&shown, caller) : 0;
 
-	node_lock(ov->nodes, node->ino);
-	r = tree_stat(fd, &real);
-	if (r == 0) {
-		shown = real;
-		run_show(&ov->run, node, fd, &shown);
-		lost = ops_lost_set_ids(&shown, caller);
-	}
 	if (r == 0 && lost != 0)
 		r = real.st_mode & S_ISGID && !(lost & S_ISGID) ?
 			    caller_enter_member(real.st_gid) :

@@ -236,17 +236,16 @@ static int set_same_size(struct overlay *ov, const struct node_info *node, int f
 	return r;
 }
 
-/* The size, and what of the set-ID bits goes with it when the caller has no CAP_FSETID (@kills). */
+/* The size, and what of the set-ID bits goes with it: the caller has no CAP_FSETID. */
 static int set_size_and_kill(struct overlay *ov, const struct node_info *node, int fd, off_t size,
-			     bool has_file, bool kills, const struct caller *caller)
+			     bool has_file, const struct caller *caller)
 {
 	struct stat st;
-	int r = tree_stat(fd, &st);
+	int r;
 
-	if (r == 0 && kills && !has_file && S_ISREG(st.st_mode) && st.st_size == size)
+	if (!has_file && tree_stat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == size)
 		return set_same_size(ov, node, fd, size, caller);
-	if (r == 0 && kills)
-		r = ops_drop_set_ids(ov, node, fd, caller, DROP_SIZE);
+	r = ops_drop_set_ids(ov, node, fd, caller, DROP_SIZE);
 	return r < 0 ? r : set_size(fd, size, has_file);
 }
 
@@ -291,8 +290,9 @@ void ops_setattr(fuse_req_t req, fuse_ino_t ino, struct stat *attr, int to_set,
 	if (r == 0 && to_set & OWNERSHIP)
 		r = set_ownership(ov, &node, fd, attr, to_set, &caller);
 	if (r == 0 && to_set & FUSE_SET_ATTR_SIZE)
-		r = set_size_and_kill(ov, &node, fd, attr->st_size, fi != NULL, to_set & KILL,
-				      &caller);
+		r = to_set & KILL ?
+			    set_size_and_kill(ov, &node, fd, attr->st_size, fi != NULL, &caller) :
+			    set_size(fd, attr->st_size, fi != NULL);
 	if (r == 0 && to_set & TIMES)
 		r = set_times(fd, attr, to_set);
 	if (r == 0)

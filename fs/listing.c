@@ -41,8 +41,9 @@ static time_t now_seconds(void)
 }
 
 /*
- * Where access times change: whether listing the directory now, and as long as it may be kept, leaves its access time. A listing that ends while others
- * are dropped may miss that, and is dropped the next time: so it may be kept for twice the time.
+ * Where access times change: whether listing the directory now, and as long as it may be kept, leaves its access time. A
+ * listing that ends while others are dropped may miss that, and is dropped the next time: so it may be kept for twice
+ * the time.
  */
 static bool keeps_atime(const struct overlay *ov, const struct stat *st)
 {

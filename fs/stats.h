@@ -30,7 +30,10 @@ struct stats {
 /* stats_join: the calling thread counts in row @index from now on; no other thread does. */
 void stats_join(struct stats *stats, unsigned index);
 
-/* stats_note: one request more, or one of all that was found in a turn (STATS_IN_TURN). Nothing in a thread that has not joined. */
+/*
+ * stats_note: one request more, or one of all that was found in a turn (STATS_IN_TURN). Nothing in a thread that has not
+ * joined.
+ */
 void stats_note(uint32_t opcode);
 
 uint64_t stats_count(const struct stats *stats, uint32_t opcode);

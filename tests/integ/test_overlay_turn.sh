@@ -16,13 +16,8 @@ start_test
 target=$scratch/target
 volume=$scratch/volume
 lower=$volume/lower
-mkdir "$target" "$volume"
-truncate -s 256M "$volume.img"
-mkfs.ext4 -q -F "$volume.img"
-loop=$(losetup --find --show "$volume.img")
-loops+=("$loop")
-mount "$loop" "$volume"
-mkdir "$lower" "$lower/here" "$lower/there"
+make_volume ext4 volume
+mkdir "$target" "$lower" "$lower/here" "$lower/there"
 touch "$lower/there/"{1..400}
 clean_more() { fsfreeze -u "$volume" 2>/dev/null; }
 

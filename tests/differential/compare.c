@@ -17,6 +17,7 @@ enum {
 	INODES_MAX = 1024,
 	NAMES_MAX = 4096,
 	SAME_TICK_NS = 12 * 1000 * 1000,
+	ONE_CONVERSION_NS = 500 * 1000 * 1000, /* of one file, on a busy machine */
 	LONG_AGO = 1500000000
 };
 
@@ -202,6 +203,21 @@ static bool is_size_of_layout(const struct observation *a, const struct observat
 	       (is_in_inode[0] ? b : a)->size % a->blksize == 0;
 }
 
+void compare_set_ids(const char *what, const struct observation look[2], struct difference *d)
+{
+	const struct observation *a = &look[0], *b = &look[1];
+	uint32_t set_ids = S_ISUID | S_ISGID;
+
+	if (d->is_found || !d->converges || a->error || b->error || !S_ISREG(a->mode) ||
+	    a->mode == b->mode || (a->mode & ~set_ids) != (b->mode & ~set_ids) ||
+	    b->mode & ~a->mode & set_ids ||
+	    llabs(ns_between(&b->mtime, &b->ctime)) > ONE_CONVERSION_NS)
+		return;
+	difference_set(d, "set-ID bits", "written meanwhile", "%s: mode: A %o B %o", what, a->mode,
+		       b->mode);
+	d->is_deliberate = true;
+}
+
 void compare_observed(const char *op, const char *what, const struct observed *o,
 		      const struct timespec *began, struct compare_mode mode, struct difference *d)
 {
@@ -214,6 +230,7 @@ void compare_observed(const char *op, const char *what, const struct observed *o
 	}
 	if (a->error)
 		return;
+	compare_set_ids(what, o->after, d);
 #define FIELD(name, format)                                                                        \
 	if (a->name != b->name)                                                                    \
 	difference_set(d, op, #name, "%s: " #name ": A " format " B " format, what,                \

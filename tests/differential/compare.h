@@ -19,6 +19,8 @@
  *   with relatime, the access time of what changed   whether the next access is seen depends on the clock, which may
  *   and was looked at in one tick on one side alone  have gone on between the two: so it is natively, in one call, when
  *                                                    a file is copied into itself (copy_file_range)
+ *   whether space that was never written is data for  what the page cache has of it is: ext4, xfs, and holes on
+ *   SEEK_DATA and SEEK_HOLE                          tmpfs; both answers must be right then (hole.h)
  *   which signal ends a program that was written     what its bytes do depends on where the kernel has put its stack
  *   over                                             (of 1500 such, run natively 8 times each, 20 ended by several)
  *   offsets of directory positions                   what follows them is compared
@@ -60,8 +62,7 @@
  *   inotify: the lower tree's events are not the overlay's
  *   directories that are removed there, and what somebody has open with O_PATH, or a FIFO: stale (ESTALE) on the
  *   overlay, which is not asked when they are opened and holds nothing for them
- *   set-ID bits of a file that root writes to while it is converged: whoever it was that wrote, they never come back
- *   (README), and when that is nobody knows
+ *   writes to files with set-ID bits while they are converged: the trial might end there (below)
  *   ownership and modes of what was there: whether they are the run's or a user's the overlay alone knows
  *
  * Left out in a user namespace, where file data goes through the overlay's page cache:
@@ -78,6 +79,8 @@
  * Deliberate deviations (README): file capabilities survive (eager.c puts them back); while files are
  * being converged (a file that is moved: at once), a ctime that changed on the overlay's side alone is
  * the converger's; so is, with relatime, the access time that changes at the next access because of it.
+ * Set-ID bits of a file that is written to while it is converged never come back, whoever it was that wrote: where
+ * natively they stay (a writer with CAP_FSETID) the trial ends, and is counted.
  */
 
 #include "tests/differential/step.h"
@@ -88,7 +91,9 @@
 struct difference {
 	bool is_cached; /* data goes through the overlay's page cache, in a user namespace */
 	bool is_read_by_chance; /* there was a direct read on btrfs */
+	bool converges;		/* files are converged meanwhile */
 	bool is_found;
+	bool is_deliberate; /* it is one of README's deviations, after which the two cannot be compared any more */
 	unsigned at;   /* index of the step */
 	char kind[80]; /* the operation and what differs */
 	char text[3 * TEXT_BYTES];
@@ -112,6 +117,12 @@ struct observed {
 /* compare_observed: @began: the file systems' coarse clock when the step began. */
 void compare_observed(const char *op, const char *what, const struct observed *o,
 		      const struct timespec *began, struct compare_mode mode, struct difference *d);
+
+/*
+ * compare_set_ids: of a look at an object on both sides: the difference is deliberate when set-ID bits are gone on the
+ * overlay's side alone, of a file that was written to while it was converged (README: they never come back).
+ */
+void compare_set_ids(const char *what, const struct observation look[2], struct difference *d);
 
 void compare_results(const char *op, const struct result *eager, const struct result *overlay,
 		     struct difference *d);

@@ -239,7 +239,7 @@ static int run_trials(const struct settings *s)
 	AUTO_FREE struct kinds *kinds = calloc(1, sizeof(*kinds));
 	time_t until = time(NULL) + (time_t)s->seconds;
 	uint64_t done = 0, seed = s->seed;
-	unsigned different = 0, kills = 0, upgrades = 0, changes = 0;
+	unsigned different = 0, ended = 0, kills = 0, upgrades = 0, changes = 0;
 	struct volume_place places[PLACES];
 	bool has_places;
 
@@ -272,7 +272,8 @@ static int run_trials(const struct settings *s)
 		upgrades += t.upgrades;
 		changes += t.changes;
 		done += d->is_found ? d->at + 1 : count;
-		if (!d->is_found)
+		ended += d->is_found && d->is_deliberate;
+		if (!d->is_found || d->is_deliberate)
 			continue;
 		different++;
 		report(s, &t, d, kinds);
@@ -286,6 +287,9 @@ static int run_trials(const struct settings *s)
 	       s->volume.is_exclusive ? "exclusive" : "shared", userns_names[s->volume.userns],
 	       (unsigned long long)done, (unsigned long long)s->seed,
 	       (unsigned long long)seed - (seed > s->seed), different);
+	if (ended > 0)
+		printf("  %u trials ended where set-ID bits went of a file that was written meanwhile (README)\n",
+		       ended);
 	if (s->volume.kill_ms > 0)
 		printf("  %u servers were killed, %u were followed by others\n", kills, upgrades);
 	if (s->volume.refreshes)

@@ -116,7 +116,8 @@ static void run_step(struct hands *h, const struct step *s, struct result *ret)
 	errno = 0;
 	ret->value = fchdir(at) < 0 ? -1 : op_get(s->op)->run(h, s, ret);
 	ret->error = ret->value < 0 ? errno : 0;
-	ret->has_slot = slot_fd(h, s->slot) >= 0;
+	ret->fd = slot_fd(h, s->slot);
+	ret->has_slot = ret->fd >= 0;
 	if (ret->has_slot)
 		observe(slot_fd(h, s->slot), "", &ret->after);
 }
@@ -187,6 +188,14 @@ int worker_start(unsigned index, const struct volume *volume, const int root_fds
 	ret->fd = pair[0];
 	ret->exchange = e;
 	return r;
+}
+
+int worker_borrow(const struct worker *w, int fd)
+{
+	AUTO_FD int pidfd = (int)syscall(SYS_pidfd_open, w->pid, 0);
+	int borrowed = pidfd < 0 ? -1 : (int)syscall(SYS_pidfd_getfd, pidfd, fd, 0);
+
+	return borrowed < 0 ? -errno : borrowed;
 }
 
 /* Not waited for: that takes its time, and the volume is not gone before they are. */

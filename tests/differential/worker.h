@@ -38,4 +38,7 @@ void workers_stop(struct worker workers[WORKERS]);
 int worker_run(struct worker *w, const struct step *step, const struct result **ret_results,
 	       unsigned *ret_side);
 
+/* worker_borrow: what the worker's descriptor @fd is open on, without opening it: the caller's, or -errno. */
+int worker_borrow(const struct worker *w, int fd);
+
 #endif

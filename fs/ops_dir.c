@@ -8,6 +8,7 @@
 
 #include "fs/backing.h"
 #include "fs/base/cleanup.h"
+#include "fs/base/clock.h"
 #include "fs/listing.h"
 #include "fs/ops.h"
 #include "fs/request.h"
@@ -42,6 +43,7 @@ struct listing {
 	const struct node_info *dir;
 	int dir_fd;
 	bool plus;
+	bool is_told; /* with attributes, a moment ago: names are enough */
 	char *buffer;
 	size_t size, used;
 };
@@ -73,7 +75,7 @@ static int add(struct listing *l, const struct tree_entry *entry)
 	need = fuse_add_direntry_plus(l->req, NULL, 0, entry->name, NULL, 0);
 	if (need > room || !ledger_has_room())
 		return 0;
-	if (!is_dot(entry->name) && tree_name_is_valid(entry->name)) {
+	if (!l->is_told && !is_dot(entry->name) && tree_name_is_valid(entry->name)) {
 		struct ops_look look = ops_look(l->ov);
 
 		r = tree_pin(l->dir_fd, entry->name, &fd, &st);
@@ -132,6 +134,7 @@ static void read_dir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, 
 	AUTO_FD int fd = -1;
 	struct node_info dir;
 	struct listing l = { .req = req, .ov = ov, .plus = plus, .buffer = buffer, .size = size };
+	uint64_t began = clock_now_ms();
 	int r = buffer ? node_open(ov->nodes, ino, &dir_fd, &dir) : -ENOMEM;
 
 	if (r == 0)
@@ -141,8 +144,13 @@ static void read_dir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, 
 	if (r == 0) {
 		l.dir = &dir;
 		l.dir_fd = dir_fd;
+		/* Where nobody else uses the lower tree the kernel has kept what it asks for again (listing.h). */
+		l.is_told = plus && !ov->is_exclusive &&
+			    primed_is_told(&ov->primed, ino, offset, began);
 		r = fill(&l, fd);
 	}
+	if (r == 0 && plus && !l.is_told)
+		primed_note(&ov->primed, ino, offset, began);
 	/* Before the reply, which is what the kernel takes for the end. */
 	if (r == 0 && l.used == 0)
 		listing_end(ov, &dir, dir_fd);

@@ -75,7 +75,10 @@ void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 
 void ops_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count)
 {
-	node_forget(ops_overlay(req)->nodes, ino, count);
+	struct overlay *ov = ops_overlay(req);
+
+	node_forget(ov->nodes, ino, count);
+	primed_note_forgets(&ov->primed, 1);
 	fuse_reply_none(req);
 }
 
@@ -85,5 +88,6 @@ void ops_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *for
 
 	for (size_t i = 0; i < count; i++)
 		node_forget(ov->nodes, forgets[i].ino, forgets[i].nlookup);
+	primed_note_forgets(&ov->primed, count);
 	fuse_reply_none(req);
 }

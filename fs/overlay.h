@@ -18,6 +18,7 @@
 #include "fs/gate.h"
 #include "fs/node.h"
 #include "fs/options.h"
+#include "fs/primed.h"
 #include "fs/rest.h"
 #include "fs/run.h"
 #include "fs/shared.h"
@@ -40,6 +41,7 @@ struct overlay {
 	struct brake brake;
 	struct gate gate;
 	struct rest rest;
+	struct primed primed;
 	struct fuse_session *session;
 	struct server_threads *threads; /* of session.c */
 	int device_fd;			/* of /dev/fuse */

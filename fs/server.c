@@ -512,6 +512,7 @@ static int prepare(struct server *s, const struct overlay_options *options,
 	explainer_init(&s->explainer, ov);
 	prctl(PR_SET_NAME, "fsgroupfs-srv");
 	rest_init(&ov->rest);
+	primed_init(&ov->primed, ov->entry_timeout);
 	signal(SIGIO, SIG_IGN);		       /* tree_has_no_writer() */
 	prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0); /* the keeper's own thrift */
 

@@ -332,6 +332,25 @@ soon 'a new directory' "0:$gid:2775" attributes "$target/new"
 rmdir "$lower/new"
 printf 'file now\n' >"$lower/new"
 soon 'a directory that becomes a file' 'file now' cat "$target/new"
+# Each listing is answered; that must not make what was told before be believed for longer.
+check 'a size, by who lists the directory all the time' python3 -c '
+import os, sys, time
+lower, target = (at + "/list" for at in sys.argv[1:])
+for i in range(50):
+    open("%s/%d" % (lower, i), "w").close()
+def sizes():
+    return {entry.name: entry.stat().st_size for entry in os.scandir(target)}
+until = time.monotonic() + 3
+while len(sizes()) != 50 and time.monotonic() < until:
+    pass
+for i in range(50):
+    with open("%s/%d" % (lower, i), "w") as f:
+        f.write("text")
+began = time.monotonic()
+while set(sizes().values()) != {4} and time.monotonic() < began + 3:
+    pass
+sys.exit(set(sizes().values()) != {4} and "still %s" % sizes())
+' "$lower" "$target"
 rm -rf "$lower/moved"
 soon 'a removed tree' '' ls "$target/moved"
 check_same 'the listing is the lower tree'"'"'s' "$(names "$lower")" "$(names "$target")"

@@ -18,7 +18,8 @@
  *   btrfs                                            is still to be noted (-ENOTBLK), and changes them only then
  *   with relatime, the access time of what changed   whether the next access is seen depends on the clock, which may
  *   and was looked at in one tick on one side alone  have gone on between the two: so it is natively, in one call, when
- *                                                    a file is copied into itself (copy_file_range)
+ *                                                    a file is copied into itself (copy_file_range); and an access may
+ *                                                    have a finer and so a later time than a change that comes after it
  *   whether space that was never written is data for  what the page cache has of it is: ext4, xfs, and holes on
  *   SEEK_DATA and SEEK_HOLE                          tmpfs; both answers must be right then (hole.h)
  *   which signal ends a program that was written     what its bytes do depends on where the kernel has put its stack

@@ -106,7 +106,7 @@ void trial_print(FILE *out, struct trial *t, const struct difference *d)
 		print_before(out, &v, t);
 		volume_close(&v);
 	}
-	for (unsigned i = t->count > 100 ? t->count - 100 : 0; i < t->count; i++) {
+	for (unsigned i = 0; i < t->count; i++) {
 		fprintf(out, "  %4u ", i);
 		step_print(out, &t->steps[i]);
 	}

@@ -244,21 +244,17 @@ make_volume() {
 	chmod 755 "$at"
 }
 
+mounts_alive() {
+	mount "$1" "$2" || return
+	! { touch "$2/.alive" && rm "$2/.alive"; } || return 0
+	umount "$2"
+	return 1
+}
+
 # mount_again LOOP AT: after a file system was shut down. Until the last mount namespace that had it is gone its dead
 # superblock would be mounted once more, which has no event.
 mount_again() {
-	local try
-
-	umount "$2" || return
-	for try in {1..100}; do
-		if mount "$1" "$2" 2>/dev/null; then
-			touch "$2/.alive" 2>/dev/null && rm "$2/.alive" && return
-			umount "$2" || return
-		fi
-		sleep 0.05
-	done
-	printf '#  %s cannot be mounted again, %d times\n' "$2" "$try"
-	return 1
+	umount "$2" && within 10 mounts_alive "$1" "$2"
 }
 
 keeper() {

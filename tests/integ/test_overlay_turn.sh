@@ -35,12 +35,15 @@ comes_in_turn() {
 switches() {
 	awk '$1 ~ /ctxt_switches:/ { sum += $2 } END { print sum }' "/proc/$1/task/"*/status
 }
+# ThreadSanitizer has a thread of its own, which wakes ten times a second.
+switches_most=0
+[[ $BIN != *-thread ]] || switches_most=10
 sleeps() {
 	local before
 
 	before=$(switches "$1")
 	sleep 0.2
-	[ "$before" = "$(switches "$1")" ]
+	[ $(($(switches "$1") - before)) -le "$switches_most" ]
 }
 
 upgrade() {

@@ -134,7 +134,9 @@ static void read_dir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, 
 	AUTO_FD int fd = -1;
 	struct node_info dir;
 	struct listing l = { .req = req, .ov = ov, .plus = plus, .buffer = buffer, .size = size };
-	uint64_t began = clock_now_ms();
+	/* Where nobody else uses the lower tree the kernel has kept what it asks for again (listing.h). */
+	bool may_be_told = plus && !ov->is_exclusive;
+	uint64_t began = may_be_told ? clock_now_ms() : 0;
 	int r = buffer ? node_open(ov->nodes, ino, &dir_fd, &dir) : -ENOMEM;
 
 	if (r == 0)
@@ -144,12 +146,10 @@ static void read_dir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, 
 	if (r == 0) {
 		l.dir = &dir;
 		l.dir_fd = dir_fd;
-		/* Where nobody else uses the lower tree the kernel has kept what it asks for again (listing.h). */
-		l.is_told = plus && !ov->is_exclusive &&
-			    primed_is_told(&ov->primed, ino, offset, began);
+		l.is_told = may_be_told && primed_is_told(&ov->primed, ino, offset, began);
 		r = fill(&l, fd);
 	}
-	if (r == 0 && plus && !l.is_told)
+	if (r == 0 && may_be_told && !l.is_told)
 		primed_note(&ov->primed, ino, offset, began);
 	/* Before the reply, which is what the kernel takes for the end. */
 	if (r == 0 && l.used == 0)

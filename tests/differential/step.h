@@ -49,8 +49,7 @@ struct observation {
 struct result {
 	int64_t value; /* -1 with @error */
 	int32_t error;
-	bool has_slot;	/* the step's descriptor was open: before and after are its attributes */
-	int fd;		/* that, in the worker */
+	int fd; /* the step's descriptor, in the worker: before and after are its attributes; -1: it was not open */
 	bool is_direct; /* what it read did not have to come through the page cache */
 	struct observation before, after;
 	uint32_t text_len;

@@ -207,7 +207,7 @@ static void note_opened(struct scene *sc, const struct step *s, const struct res
 	if (a->value < 0 || !strchr(op_get(s->op)->arguments, 's'))
 		return;
 	*is_open = !op_is(s->op, "close") && (*is_open || a->value == 0);
-	if (!a->has_slot)
+	if (a->fd < 0)
 		return;
 	sc->slot_inodes[s->worker][s->slot % SLOTS] = a->after.ino;
 	if (strchr(op_get(s->op)->arguments, 'F'))
@@ -303,6 +303,7 @@ static int run_step(struct scene *sc, const struct step *s)
 	struct observed slot;
 	struct objects objects;
 	struct timespec began;
+	bool has_slot;
 	unsigned at;
 	int r;
 
@@ -328,7 +329,8 @@ static int run_step(struct scene *sc, const struct step *s)
 	observe_objects(sc, &objects, true);
 	slot = (struct observed){ .before = { results[0].before, results[1].before },
 				  .after = { results[0].after, results[1].after } };
-	if (results[0].has_slot && results[1].has_slot)
+	has_slot = results[0].fd >= 0 && results[1].fd >= 0;
+	if (has_slot)
 		compare_set_ids("descriptor", slot.before, sc->difference);
 	if (!is_known(sc, s, &objects, results))
 		compare_results(op, &results[0], &results[1], sc->difference);
@@ -337,7 +339,7 @@ static int run_step(struct scene *sc, const struct step *s)
 			compare_observed(op, objects.paths[i], &objects.observed[i], &began, mode,
 					 sc->difference);
 	}
-	if (results[0].has_slot && results[1].has_slot)
+	if (has_slot)
 		compare_observed(op, "descriptor", &slot, &began, mode, sc->difference);
 	note_opened(sc, s, &results[0]);
 	sc->has_watches |= op_is(s->op, "inotify_add_watch") && results[0].value >= 0;

@@ -117,9 +117,8 @@ static void run_step(struct hands *h, const struct step *s, struct result *ret)
 	ret->value = fchdir(at) < 0 ? -1 : op_get(s->op)->run(h, s, ret);
 	ret->error = ret->value < 0 ? errno : 0;
 	ret->fd = slot_fd(h, s->slot);
-	ret->has_slot = ret->fd >= 0;
-	if (ret->has_slot)
-		observe(slot_fd(h, s->slot), "", &ret->after);
+	if (ret->fd >= 0)
+		observe(ret->fd, "", &ret->after);
 }
 
 /* What driver and worker share; a byte through their socket says whose turn it is. */

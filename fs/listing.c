@@ -8,6 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fs/base/clock.h"
 #include "fs/base/log.h"
 
 enum {
@@ -17,9 +18,21 @@ enum {
 	KEPT_SECONDS = 60 * 60,
 };
 
+bool listing_may_keep(const struct overlay *ov)
+{
+	return ov->atime != ATIME_ALWAYS && (ov->is_exclusive || ov->tree.has_fine_times);
+}
+
 bool listing_needs_open(const struct overlay *ov)
 {
-	return !ov->is_exclusive || ov->atime == ATIME_ALWAYS;
+	return !ov->is_exclusive || !listing_may_keep(ov);
+}
+
+bool listing_is_good(struct overlay *ov, const struct node_info *dir)
+{
+	return listing_may_keep(ov) && dir->flags & NODE_LISTED &&
+	       (double)primed_age_ms(&ov->primed, dir->id, clock_now_ms()) <
+		       ov->entry_timeout * 1000;
 }
 
 static bool is_later(const struct timespec *a, const struct timespec *b)
@@ -56,7 +69,7 @@ void listing_end(struct overlay *ov, const struct node_info *dir, int dir_fd)
 {
 	struct stat st;
 
-	if (!ov->is_exclusive)
+	if (!listing_may_keep(ov))
 		return;
 	if (ov->atime != ATIME_NEVER && (tree_stat(dir_fd, &st) < 0 || !keeps_atime(ov, &st)))
 		overlay_invalidate_listing(ov, dir->id);

@@ -21,7 +21,7 @@
 
 enum { ENTRIES_BYTES = 64 * 1024 };
 
-/* The kernel learns from the first answer that it need not ask, for as long as the mount lives. Where it asks it keeps nothing. */
+/* Where it need not ask the kernel learns that from the first answer, for as long as the mount lives. */
 void ops_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 {
 	struct overlay *ov = ops_overlay(req);
@@ -33,6 +33,8 @@ void ops_opendir(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi)
 		return;
 	}
 	fi->fh = FILE_HANDLE_NONE;
+	fi->cache_readdir = listing_may_keep(ov);
+	fi->keep_cache = listing_is_good(ov, &node);
 	fuse_reply_open(req, fi);
 }
 

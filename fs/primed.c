@@ -24,14 +24,29 @@ void primed_note(struct primed *p, uint64_t dir, off_t offset, uint64_t now_ms)
 	pthread_mutex_unlock(&p->lock);
 }
 
+static bool is_of(const struct primed_part *part, uint64_t dir, off_t offset)
+{
+	return part->dir == dir && part->offset == offset;
+}
+
+uint64_t primed_age_ms(struct primed *p, uint64_t dir, uint64_t now_ms)
+{
+	const struct primed_part *part = place(p, dir, 0);
+	uint64_t age;
+
+	pthread_mutex_lock(&p->lock);
+	age = is_of(part, dir, 0) ? now_ms - part->told_ms : UINT64_MAX;
+	pthread_mutex_unlock(&p->lock);
+	return age;
+}
+
 bool primed_is_told(struct primed *p, uint64_t dir, off_t offset, uint64_t now_ms)
 {
 	const struct primed_part *part = place(p, dir, offset);
 	bool is_told;
 
 	pthread_mutex_lock(&p->lock);
-	is_told = part->dir == dir && part->offset == offset &&
-		  now_ms - part->told_ms < p->kept_ms &&
+	is_told = is_of(part, dir, offset) && now_ms - part->told_ms < p->kept_ms &&
 		  atomic_load(&p->forgets) - part->forgets < PRIMED_FORGETS_MAX;
 	pthread_mutex_unlock(&p->lock);
 	return is_told;

@@ -15,8 +15,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* What takes the place of another is told again. */
-enum { PRIMED_MAX = 1024, PRIMED_FORGETS_MAX = 64 };
+/* What takes the place of another is told again; memory that no part came to is none. */
+enum { PRIMED_MAX = 16384, PRIMED_FORGETS_MAX = 64 };
 
 struct primed {
 	pthread_mutex_t lock;
@@ -41,6 +41,12 @@ static inline void primed_note_forgets(struct primed *p, uint64_t count)
 {
 	atomic_fetch_add_explicit(&p->forgets, count, memory_order_relaxed);
 }
+
+/*
+ * primed_age_ms: how long ago the first part of @dir was told, which is when its listing began; UINT64_MAX: longer than anybody
+ * remembers.
+ */
+uint64_t primed_age_ms(struct primed *p, uint64_t dir, uint64_t now_ms);
 
 /* primed_is_told: whether that was a moment ago, and the kernel still has most of it. */
 bool primed_is_told(struct primed *p, uint64_t dir, off_t offset, uint64_t now_ms);

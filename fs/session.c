@@ -22,6 +22,7 @@
 #include "fs/base/cleanup.h"
 #include "fs/base/clock.h"
 #include "fs/base/log.h"
+#include "fs/listing.h"
 #include "fs/ops.h"
 #include "fs/pace.h"
 #include "fs/request.h"
@@ -770,7 +771,7 @@ void overlay_invalidate(struct overlay *ov, uint64_t node_id)
 
 void overlay_invalidate_listing(struct overlay *ov, uint64_t node_id)
 {
-	if (ov->is_exclusive)
+	if (listing_may_keep(ov))
 		fuse_lowlevel_notify_inval_inode(ov->session, node_id, 0, 0);
 }
 

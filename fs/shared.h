@@ -80,7 +80,7 @@ enum node_flags {
 	NODE_HELD = 1 << 9,	/* the keeper holds a descriptor of it, for the next server */
 	NODE_REGULAR = 1 << 10, /* a regular file, as NODE_DIRECTORY says of a directory */
 	NODE_LISTED = 1 << 11,	/* the kernel may keep a listing of the directory */
-	NODE_KEPT = 1 << 11, /* the kernel was asked to forget it: its id is to stay for a while */
+	NODE_KEPT = 1 << 12, /* the kernel was asked to forget it: its id is to stay for a while */
 };
 
 /* One inode that the kernel knows, or that a run must remember. 112 bytes. */

@@ -52,6 +52,17 @@ static void test_half_the_time_is_left(void **state)
 	assert_false(primed_is_told(*state, DIR, OFFSET, NOW_MS - 1));
 }
 
+static void test_a_listing_is_as_old_as_its_first_part(void **state)
+{
+	assert_true(primed_age_ms(*state, DIR, NOW_MS) == UINT64_MAX);
+	primed_note(*state, DIR, 0, NOW_MS);
+	primed_note(*state, DIR, OFFSET, NOW_MS + 100);
+	primed_note(*state, OTHER, 0, NOW_MS + 200);
+	assert_int_equal(primed_age_ms(*state, DIR, NOW_MS + 1500), 1500);
+	primed_note(*state, DIR, 0, NOW_MS + 1600);
+	assert_int_equal(primed_age_ms(*state, DIR, NOW_MS + 1601), 1);
+}
+
 static void test_no_time_is_no_time(void **state)
 {
 	primed_init(*state, 0);
@@ -92,6 +103,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_nothing_was_told, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_a_part_is_told, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_half_the_time_is_left, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(test_a_listing_is_as_old_as_its_first_part, set_up,
+						tear_down),
 		cmocka_unit_test_setup_teardown(test_no_time_is_no_time, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(test_what_is_forgotten_is_told_again, set_up,
 						tear_down),

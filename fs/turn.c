@@ -6,9 +6,18 @@
 /*
  * What a request adds to the score. Quick times begin at SCORE_QUICK and end at 0: two who ask at once end them within a few
  * requests, and one of ten that comes late does not. Four threads that ask on two processors are as fast as without all
- * this if overlaps count so much; with -4 they went to and fro between the two, a fifth slower.
+ * this if overlaps count so much; with -4 they went to and fro between the two, a fifth slower. If they end because it was
+ * looked in vain more often than not they do not begin again soon.
  */
-enum { SCORE_CLOSE = 1, SCORE_FAR = -8, SCORE_OVERLAP = -16, SCORE_QUICK = 32, SCORE_MAX = 64 };
+enum {
+	SCORE_CLOSE = 1,
+	SCORE_MISSED = -1,
+	SCORE_FAR = -8,
+	SCORE_OVERLAP = -16,
+	SCORE_QUICK = 32,
+	SCORE_MAX = 64,
+	SCORE_TIRED = -256,
+};
 
 void turn_init(struct turn *t, bool is_of_use)
 {
@@ -18,19 +27,24 @@ void turn_init(struct turn *t, bool is_of_use)
 }
 
 /* Lock held. */
-static void slow_down(struct turn *t)
+static void slow_down(struct turn *t, int score)
 {
 	atomic_store(&t->quick, 0);
-	atomic_store(&t->score, 0);
+	atomic_store(&t->score, score);
 	t->is_taken = false;
 	pthread_cond_broadcast(&t->slowed);
 }
 
-void turn_end(struct turn *t)
+static void end_quick_times(struct turn *t, int score)
 {
 	pthread_mutex_lock(&t->lock);
-	slow_down(t);
+	slow_down(t, score);
 	pthread_mutex_unlock(&t->lock);
+}
+
+void turn_end(struct turn *t)
+{
+	end_quick_times(t, 0);
 }
 
 static void speed_up(struct turn *t)
@@ -53,7 +67,7 @@ static void wait_and_watch(struct turn *t)
 	pthread_cond_timedwait(&t->slowed, &t->lock, &until);
 	t->is_watched = false;
 	if (atomic_load(&t->found) == found)
-		slow_down(t);
+		slow_down(t, 0);
 }
 
 /*
@@ -106,16 +120,28 @@ void turn_missed(struct turn *t, unsigned number)
 static int score_of(const struct turn *t, bool overlaps, uint64_t now_ns)
 {
 	uint64_t served_ns = atomic_load(&t->served_ns);
+	uint64_t apart_ns = now_ns > served_ns ? now_ns - served_ns : 0;
 
 	if (overlaps)
 		return SCORE_OVERLAP;
-	return now_ns > served_ns && now_ns - served_ns > TURN_LOOK_NS ? SCORE_FAR : SCORE_CLOSE;
+	if (apart_ns > TURN_CLOSE_NS)
+		return SCORE_FAR;
+	return apart_ns > TURN_LOOK_NS && atomic_load(&t->quick) != 0 ? SCORE_MISSED : SCORE_CLOSE;
+}
+
+/* Nobody gets tired by this, or more so. */
+static int changed_score(int score, int added)
+{
+	int lowest = score < 0 ? score : 0;
+
+	score += added;
+	return score < lowest ? lowest : score > SCORE_MAX ? SCORE_MAX : score;
 }
 
 void turn_found(struct turn *t, unsigned number, bool is_awaited, bool was_there, uint64_t now_ns)
 {
 	bool overlaps, was_left;
-	int score;
+	int score, added;
 
 	turn_missed(t, number);
 	if (!t->is_of_use)
@@ -126,14 +152,14 @@ void turn_found(struct turn *t, unsigned number, bool is_awaited, bool was_there
 	if (!is_awaited)
 		return;
 	overlaps = atomic_fetch_add(&t->serving, 1) > 0 || (number != 0 && was_there && !was_left);
-	score = atomic_load(&t->score) + score_of(t, overlaps, now_ns);
-	score = score < 0 ? 0 : score > SCORE_MAX ? SCORE_MAX : score;
+	added = score_of(t, overlaps, now_ns);
+	score = changed_score(atomic_load(&t->score), added);
 	/* What two threads write at once is about the same. */
 	atomic_store(&t->score, score);
 	if (score >= SCORE_QUICK && atomic_load(&t->quick) == 0)
 		speed_up(t);
-	else if (score == 0 && atomic_load(&t->quick) != 0)
-		turn_end(t);
+	else if (score <= 0 && atomic_load(&t->quick) != 0)
+		end_quick_times(t, added == SCORE_MISSED ? SCORE_TIRED : 0);
 }
 
 void turn_served(struct turn *t, bool is_awaited, uint64_t now_ns)

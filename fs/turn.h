@@ -25,8 +25,13 @@
 #include <stdint.h>
 
 enum {
-	/* As long a thread looks; requests that are no farther apart come close. */
-	TURN_LOOK_NS = 50000,
+	/* As long a thread looks. */
+	TURN_LOOK_NS = 100000,
+	/*
+	 * Requests that are no farther apart come close, while all sleep: then the server and the caller have been woken between
+	 * the two, which takes 5 us, or 100 and more on a virtual machine whose idle processors the host takes away.
+	 */
+	TURN_CLOSE_NS = 300000,
 	TURN_TICK_MS = 1,
 };
 

@@ -11,7 +11,14 @@
 #include "fs/base/cleanup.h"
 #include "fs/turn.h"
 
-enum { MANY = 200, CLOSE_NS = 1000, FAR_NS = TURN_LOOK_NS + 1, THREADS = 4, ROUNDS = 20000 };
+enum {
+	MANY = 200,
+	CLOSE_NS = 1000,
+	MISSED_NS = TURN_LOOK_NS + 1,
+	FAR_NS = TURN_CLOSE_NS + 1,
+	THREADS = 4,
+	ROUNDS = 20000
+};
 
 struct fixture {
 	struct turn turn;
@@ -78,6 +85,38 @@ static void found_close_requests_begins_quick_times(void **state)
 	struct fixture *f = *state;
 
 	assert_int_equal(serve(f, 10, CLOSE_NS), 0);
+	assert_int_not_equal(serve(f, MANY, CLOSE_NS), 0);
+}
+
+static void found_close_but_for_being_woken_begins_quick_times(void **state)
+{
+	struct fixture *f = *state;
+
+	/* Not for long, if they come as late then. */
+	assert_int_not_equal(serve(f, 40, TURN_CLOSE_NS), 0);
+}
+
+static void found_half_of_them_in_vain_stays_quick(void **state)
+{
+	struct fixture *f = *state;
+
+	serve(f, MANY, CLOSE_NS);
+	for (unsigned i = 0; i < MANY; i++)
+		assert_int_not_equal(serve_one(f, i % 2 == 0 ? MISSED_NS : CLOSE_NS, true, false),
+				     0);
+}
+
+static void found_mostly_in_vain_is_slow_for_a_while(void **state)
+{
+	struct fixture *f = *state;
+
+	serve(f, MANY, CLOSE_NS);
+	serve(f, 10, MISSED_NS);
+	assert_true(is_quick(f));
+	for (unsigned i = 0; i < MANY && is_quick(f); i++)
+		serve_one(f, MISSED_NS, true, false);
+	assert_false(is_quick(f));
+	assert_int_equal(serve(f, MANY, CLOSE_NS), 0);
 	assert_int_not_equal(serve(f, MANY, CLOSE_NS), 0);
 }
 
@@ -238,6 +277,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(take_slow_times_reads),
 		TEST(found_close_requests_begins_quick_times),
+		TEST(found_close_but_for_being_woken_begins_quick_times),
+		TEST(found_half_of_them_in_vain_stays_quick),
+		TEST(found_mostly_in_vain_is_slow_for_a_while),
 		TEST(found_of_no_use_stays_slow),
 		TEST(found_far_requests_end_quick_times),
 		TEST(found_one_of_ten_far_stays_quick),

@@ -211,6 +211,24 @@ int tree_key_get(const struct tree *t, int fd, const struct stat *st, struct tre
 	return 0;
 }
 
+/*
+ * Where a file is gone and its inode number is just being given to a new one (I_CREATING), the kernel's iget_locked() says
+ * nothing, and ext4 takes that for a lack of memory. When the new one is made the handle is stale. Nothing tells when that
+ * is: mostly at once, and while others make and remove files all the time often.
+ */
+static int open_by_handle(int mount_fd, struct file_handle *handle, int flags)
+{
+	enum { TRIES = 1000, REST_NS = 50000 };
+	const struct timespec rest = { .tv_nsec = REST_NS };
+	int fd = open_by_handle_at(mount_fd, handle, flags);
+
+	for (int i = 0; fd < 0 && errno == ENOMEM && i < TRIES; i++) {
+		nanosleep(&rest, NULL);
+		fd = open_by_handle_at(mount_fd, handle, flags);
+	}
+	return fd;
+}
+
 static int open_handle(int mount_fd, const struct tree_key *key, int flags, int *ret_fd)
 {
 	struct handle_buffer handle = { .head = { .handle_bytes = key->len,
@@ -220,7 +238,7 @@ static int open_handle(int mount_fd, const struct tree_key *key, int flags, int 
 	if (!key->is_handle || key->len > NODE_HANDLE_MAX)
 		return -ESTALE;
 	memcpy(handle.head.f_handle, key->bytes, key->len);
-	fd = open_by_handle_at(mount_fd, &handle.head, flags | O_NOFOLLOW | O_CLOEXEC);
+	fd = open_by_handle(mount_fd, &handle.head, flags | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	*ret_fd = fd;

@@ -12,7 +12,7 @@
 . "$(dirname "$0")/lib.sh"
 need_root
 need_fuse
-need_tools mkfs.ext4 losetup setpriv setfattr getfattr mkfifo
+need_tools mkfs.ext4 losetup setpriv setfattr getfattr mkfifo perl
 own_mounts "$0" "$@"
 start_test
 
@@ -210,6 +210,26 @@ keeper main wait state=converged
 chmod 755 "$target"
 check 'no foreign set-group-ID program comes of it' as 1700 1700 '' \
 	"$helpers/attacker" setgid "$target/own" "$lower/own" 20000
+check "unmounts, and its processes end" unmount "$target"
+rm -rf "$lower"
+
+echo '# the inode number of what a consumer holds goes from file to file'
+mkdir "$lower"
+touch "$lower/held"
+ask_for_what_is_gone() {
+	perl -e '
+		my ($lower, $target, $times, %answers) = @ARGV;
+		sysopen(my $held, "$target/held", 010000000) or die; # O_PATH
+		unlink("$lower/held") or die;
+		my $other = fork // die;
+		while (!$other) { open(my $new, ">", "$lower/new") or die; close($new); unlink("$lower/new") }
+		for (1 .. $times) { $answers{utime(undef, undef, "/proc/self/fd/" . fileno($held)) ? "done" : "$!"}++ }
+		kill("KILL", $other);
+		waitpid($other, 0);
+		print(join(", ", sort(keys(%answers))), "\n")' "$lower" "$target" 20000
+}
+overlay main "$lower" "$target" "gid=$gid" paused
+check_same 'it is stale, and nothing else' 'Stale file handle' "$(ask_for_what_is_gone)"
 check "unmounts, and its processes end" unmount "$target"
 rm -rf "$lower"
 

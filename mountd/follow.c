@@ -199,15 +199,21 @@ static uint64_t mount_id_of(struct manager *m, const struct volume_record *vol,
 	return vol->mount_id;
 }
 
+static bool is_on_record(const struct volume_record *vol, enum volume_state state,
+			 const char *reason, uint64_t mount_id)
+{
+	return vol->state == state && vol->mount_id == mount_id &&
+	       strcmp(vol->reason ? vol->reason : "", reason ? reason : "") == 0;
+}
+
 static int follow_state(struct manager *m, const struct volume_record *vol,
 			const struct overlay_status *status)
 {
 	const char *reason = status->reason[0] ? status->reason : NULL;
 	uint64_t mount_id = mount_id_of(m, vol, status);
-	bool same_reason = strcmp(vol->reason ? vol->reason : "", status->reason) == 0;
 	int r;
 
-	if (vol->state == status->state && same_reason && vol->mount_id == mount_id)
+	if (is_on_record(vol, status->state, reason, mount_id))
 		return 0;
 	step_reached(m, STEP_STATE_CHANGED);
 	r = store_volume_set_state(m->store, vol->id, status->state, reason, mount_id);
@@ -269,8 +275,9 @@ static void follow_gone(void *arg, const char *id, const struct overlay_status *
 			(last->state == VOLUME_NATIVE &&
 			 (view.id == vol->mount_id || view.id == last->mount_id)) ||
 			(view.id != vol->mount_id && was_handed_off(m, vol, target, &view)))) {
-		/* After the hand-off nothing of ours is needed any more. */
-		(void)store_volume_set_state(m->store, id, VOLUME_NATIVE, NULL, view.id);
+		/* After the hand-off nothing of ours is needed any more. Its last report has mostly put it on record. */
+		if (!is_on_record(vol, VOLUME_NATIVE, NULL, view.id))
+			(void)store_volume_set_state(m->store, id, VOLUME_NATIVE, NULL, view.id);
 		return;
 	}
 	if (mounted && view.id == vol->mount_id) {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 
 /*
- * setid: does one thing to a file that may take its set-ID bits away, and nothing else.
+ * setid: does one thing to each of some files that may take its set-ID bits away, and nothing else.
  *
- *     setid OPERATION PATH      exit status 0, or 1 with the error's number on standard output
+ *     setid OPERATION PATH...      prints of each that it could not do it to: NAME "errno" NUMBER; then exit status 1
  *
  * Operations: write, append, pwrite, mmap, truncate, ftruncate, open-trunc, creat, fallocate, punch,
  * copy-range, chown-none (-1, -1), lchown-none, fchown-none, chown-group (-1, own group),
@@ -12,8 +12,10 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <linux/falloc.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -114,7 +116,7 @@ static int truncate_to_the_same(const char *path)
 	if (stat(path, &before) < 0 || truncate(path, before.st_size) < 0 || stat(path, &after) < 0)
 		return -1;
 	if (memcmp(&before.st_ctim, &after.st_ctim, sizeof(after.st_ctim)) != 0)
-		printf("dated ");
+		printf("%s dated\n", basename((char *)path));
 	return 0;
 }
 
@@ -212,16 +214,19 @@ static const struct {
 
 int main(int argc, char **argv)
 {
-	if (argc != 3)
-		return 2;
-	for (size_t i = 0; i < ARRAY_SIZE(operations); i++) {
+	int status = EXIT_SUCCESS;
+
+	for (size_t i = 0; argc > 2 && i < ARRAY_SIZE(operations); i++) {
 		if (strcmp(argv[1], operations[i].name) != 0)
 			continue;
-		if (operations[i].act(argv[2]) >= 0)
-			return 0;
-		printf("errno %d\n", errno);
-		return 1;
+		for (int k = 2; k < argc; k++) {
+			if (operations[i].act(argv[k]) >= 0)
+				continue;
+			printf("%s errno %d\n", basename(argv[k]), errno);
+			status = EXIT_FAILURE;
+		}
+		return status;
 	}
-	fprintf(stderr, "setid: unknown operation %s\n", argv[1]);
+	fprintf(stderr, "usage: setid OPERATION PATH...\n");
 	return 2;
 }

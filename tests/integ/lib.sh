@@ -119,8 +119,17 @@ unmount_below() {
 # What there is besides, when all processes have been killed.
 clean_more() { :; }
 
+# Those of ${loops[@]} that are this test's still: the number of one that it has detached may be another test's by now.
+own_loops() {
+	local loop
+
+	for loop in "${loops[@]}"; do
+		[[ $(losetup -n -O BACK-FILE "$loop" 2>/dev/null) != "$scratch"/* ]] || printf '%s\n' "$loop"
+	done
+}
+
 clean_up() {
-	local status=$? pids jobs_left
+	local status=$? pids jobs_left own
 
 	trap - EXIT INT TERM HUP
 	set +e
@@ -128,15 +137,15 @@ clean_up() {
 	# shellcheck disable=SC2086
 	[ -z "$jobs_left" ] || kill -9 $jobs_left 2>/dev/null
 	cd /
+	own=$(own_loops) # while its files are where it has put them
 	unmount_below "$scratch"
 	pids=$(overlay_pids)
 	# shellcheck disable=SC2086
 	[ -z "$pids" ] || kill -9 $pids 2>/dev/null
 	unmount_below "$scratch"
 	clean_more
-	for loop in "${loops[@]}"; do
-		losetup -d "$loop" 2>/dev/null
-	done
+	# shellcheck disable=SC2086
+	[ -z "$own" ] || losetup -d $own 2>/dev/null
 	chattr -R -f -i -a "$scratch" 2>/dev/null
 	"$helpers/tree" remove "$scratch" 2>/dev/null
 	rm -rf --one-file-system "$scratch"

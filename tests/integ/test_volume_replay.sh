@@ -237,15 +237,11 @@ event_reboot() {
 event_kill() { kill_daemon KILL; }
 
 event_rename() {
-	local old=${paths[@loop]} i
+	local old=${paths[@loop]}
 
 	loop=$(losetup --find --show "$scratch/one.img")
 	loops+=("$loop")
 	losetup -d "$old"
-	# Its number may be another test's now.
-	for i in "${!loops[@]}"; do
-		[ "${loops[i]}" != "$old" ] || unset "loops[i]"
-	done
 	paths[@loop]=$loop
 }
 

@@ -36,6 +36,7 @@ static const char usage_text[] =
 	"  -o handoff=namespaces   the same, and at the copies of TARGET in other mount namespaces\n"
 	"  -o idmap=yes|no         whether the mount may be idmapped, for pods in user namespaces (default no)\n"
 	"  -o converge_rate=N      at most N files a second\n"
+	"  -o cpu_latency=USEC     while requests come, processors wake within so many microseconds: for speed, at the price of power\n"
 	"  -o coherence=shared|exclusive   whether others change SOURCE directly\n"
 	"  -o transport=dev|io_uring   how requests come; with io_uring a dead server ends the mount\n"
 	"  -o context=LABEL        of SELinux, for all files (default: that of SOURCE); none: that of any FUSE mount\n"

@@ -23,6 +23,7 @@ int options_init(struct overlay_options *ret_options)
 		.ownership = OWNERSHIP_CONVERGE,
 		.coherence = COHERENCE_SHARED,
 		.handoff = true,
+		.cpu_latency_us = -1,
 		.watchdog_ms = WATCHDOG_DEFAULT_S * 1000,
 		.max_deaths = FAILOVER_DEATHS,
 		.context = "",
@@ -125,6 +126,11 @@ static int set_converge_rate(struct overlay_options *o, const char *value)
 	return parse_u64(value, &o->converge_rate);
 }
 
+static int set_cpu_latency(struct overlay_options *o, const char *value)
+{
+	return parse_cpu_latency(value, &o->cpu_latency_us);
+}
+
 static int set_total(struct overlay_options *o, const char *value)
 {
 	return parse_u64(value, &o->expected_files);
@@ -161,14 +167,11 @@ static int set_context(struct overlay_options *o, const char *value)
 static int set_descriptor(const char *value, int *ret_fd)
 {
 	uint32_t fd = 0;
-	int r = parse_u32(value, &fd);
+	int r = parse_u32_up_to(value, INT32_MAX, &fd);
 
-	if (r < 0)
-		return r;
-	if (fd > INT32_MAX)
-		return -ERANGE;
-	*ret_fd = (int)fd;
-	return 0;
+	if (r == 0)
+		*ret_fd = (int)fd;
+	return r;
 }
 
 static int set_lower_fd(struct overlay_options *o, const char *value)
@@ -194,10 +197,8 @@ static int set_journal_fd(struct overlay_options *o, const char *value)
 static int set_watchdog(struct overlay_options *o, const char *value)
 {
 	uint32_t seconds = 0;
-	int r = parse_u32(value, &seconds);
+	int r = parse_u32_up_to(value, WATCHDOG_MAX_S, &seconds);
 
-	if (r == 0 && seconds > WATCHDOG_MAX_S)
-		r = -ERANGE;
 	if (r == 0)
 		o->watchdog_ms = seconds * 1000;
 	return r;
@@ -205,14 +206,7 @@ static int set_watchdog(struct overlay_options *o, const char *value)
 
 static int set_max_deaths(struct overlay_options *o, const char *value)
 {
-	uint32_t deaths = 0;
-	int r = parse_u32(value, &deaths);
-
-	if (r == 0 && deaths > FAILOVER_DEATHS_MAX)
-		r = -ERANGE;
-	if (r == 0)
-		o->max_deaths = deaths;
-	return r;
+	return parse_u32_up_to(value, FAILOVER_DEATHS_MAX, &o->max_deaths);
 }
 
 /*
@@ -249,6 +243,7 @@ static const struct {
 	{ "exclude", set_exclude },
 	{ "context", set_context },
 	{ "converge_rate", set_converge_rate },
+	{ "cpu_latency", set_cpu_latency },
 	{ "total", set_total },
 	{ "volume", set_volume },
 	{ "run", set_run },

@@ -41,6 +41,7 @@ struct overlay_options {
 	uint32_t kill_opcode, kill_point; /* ledger_parse_kill(); 0: none */
 	bool root_is_1;		/* SHARED_LAYOUT_ROOT_IS_1; for tests also where it need not be */
 	uint64_t converge_rate; /* files a second, 0: no limit */
+	int64_t cpu_latency_us; /* cpu_latency.h; -1: unset */
 	struct exclude *exclude;
 	uint64_t expected_files; /* from an earlier run, for progress; 0: unknown */
 	const char

@@ -15,6 +15,7 @@
 #include "fs/brake.h"
 #include "fs/caller.h"
 #include "fs/converge.h"
+#include "fs/cpu_latency.h"
 #include "fs/gate.h"
 #include "fs/node.h"
 #include "fs/options.h"
@@ -42,6 +43,7 @@ struct overlay {
 	struct gate gate;
 	struct rest rest;
 	struct primed primed;
+	struct cpu_latency cpu_latency;
 	struct fuse_session *session;
 	struct server_threads *threads; /* of session.c */
 	int device_fd;			/* of /dev/fuse */

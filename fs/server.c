@@ -483,6 +483,21 @@ static int attach(struct server *s, const char **ret_step)
 	return r;
 }
 
+/* It must not keep a volume from being served. */
+static void open_cpu_latency(struct overlay *ov)
+{
+	int r;
+
+	cpu_latency_init(&ov->cpu_latency);
+	if (ov->options->cpu_latency_us < 0)
+		return;
+	r = cpu_latency_open(&ov->cpu_latency, CPU_LATENCY_PATH,
+			     (uint32_t)ov->options->cpu_latency_us);
+	if (r < 0)
+		log_line(LOG_WARNING, "cpu_latency", "ignoring cpu_latency=%lld: %s: %s",
+			 (long long)ov->options->cpu_latency_us, CPU_LATENCY_PATH, strerror(-r));
+}
+
 /* Accesses of the kernel's own are to change no times (tree.h). On tmpfs it forgets no name. */
 static void open_quiet(struct tree *tree)
 {
@@ -521,6 +536,7 @@ static int prepare(struct server *s, const struct overlay_options *options,
 	if (r < 0)
 		return r;
 	s->is_successor = ov->shared.header->init_request_len > 0;
+	open_cpu_latency(ov);
 	*ret_step = "queues of io_uring";
 	r = over_ring ? ring_queues(&ov->ring_queues) : 0;
 	if (r < 0)
@@ -705,6 +721,7 @@ static bool serve(struct server *s)
 		{ .fd = session_event_fd(&s->ov), .events = POLLIN },
 		{ .fd = s->ov.channel_fd, .events = POLLIN },
 		{ .fd = s->listing_timer_fd, .events = POLLIN },
+		{ .fd = s->ov.cpu_latency.timer_fd, .events = POLLIN },
 	};
 
 	while (!session_has_ended(&s->ov)) {
@@ -739,6 +756,8 @@ static bool serve(struct server *s)
 		}
 		if (fds[2].revents)
 			listing_drop_due(&s->ov, s->listing_timer_fd);
+		if (fds[3].revents)
+			cpu_latency_rest(&s->ov.cpu_latency, clock_now_ns());
 		if (s->drain_is_due && give_way(s))
 			return true;
 	}
@@ -799,6 +818,7 @@ int server_main(const struct overlay_options *options, const struct server_fds *
 	converge_stop(s->ov.converger);
 	rest_stop(&s->ov.rest);
 	session_close(&s->ov);
+	cpu_latency_close(&s->ov.cpu_latency);
 	converge_free(s->ov.converger);
 	node_table_free(s->ov.nodes);
 	tree_fini(&s->ov.tree);

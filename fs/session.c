@@ -324,6 +324,7 @@ static void serve_device(struct overlay *ov, struct reader *self)
 {
 	struct server_threads *threads = ov->threads;
 	struct fuse_buf buf = { .mem = request_buffer(ov) }; /* else libfuse makes one */
+	uint64_t now_ns;
 	uint32_t opcode;
 
 	while (!fuse_session_exited(ov->session)) {
@@ -339,7 +340,10 @@ static void serve_device(struct overlay *ov, struct reader *self)
 				continue;
 			break;
 		}
-		turn_found(&threads->turn, turn, is_awaited(opcode), was_there, clock_now_ns());
+		now_ns = clock_now_ns();
+		turn_found(&threads->turn, turn, is_awaited(opcode), was_there, now_ns);
+		if (is_awaited(opcode))
+			cpu_latency_note(&ov->cpu_latency, now_ns);
 		stats_note(opcode);
 		if (turn != 0)
 			stats_note(STATS_IN_TURN);
@@ -408,8 +412,10 @@ static void serve_ring(struct overlay *ov, struct reader *self)
 			log_line(LOG_ERROR, "serve", "io_uring: %s", strerror((int)-n));
 			_exit(EXIT_FAILURE);
 		}
-		if (request_opcode(bytes, (size_t)n, &opcode))
+		if (request_opcode(bytes, (size_t)n, &opcode)) {
 			stats_note(opcode);
+			cpu_latency_note(&ov->cpu_latency, clock_now_ns());
+		}
 		session_serve(ov, bytes, (size_t)n);
 	}
 }

@@ -98,6 +98,8 @@ static int build_arguments(const struct overlay_spec *spec, const char *program,
 		    spec->handoff_in_namespaces ? "namespaces" :
 						  "yes");
 	push_option(args, "converge_rate=%llu", (unsigned long long)spec->converge_rate);
+	if (spec->cpu_latency_us >= 0)
+		push_option(args, "cpu_latency=%lld", (long long)spec->cpu_latency_us);
 	if (spec->total > 0)
 		push_option(args, "total=%llu", (unsigned long long)spec->total);
 	if (spec->read_only)

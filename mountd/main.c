@@ -114,6 +114,7 @@ static void block_signals(void)
 /* What mountd.conf says of the daemon itself. */
 struct configuration {
 	gid_t status_gid;	       /* who may look, or GID_UNSET */
+	int64_t cpu_latency_us;	       /* of overlays; -1: unset */
 	char warning[RULES_ERROR_MAX]; /* of what is ignored, or "": for when there is a log */
 };
 
@@ -124,13 +125,14 @@ static void configure(const struct layout *layout, struct configuration *ret)
 	char why[RULES_ERROR_MAX], quoted[64];
 	int r;
 
-	*ret = (struct configuration){ .status_gid = GID_UNSET };
+	*ret = (struct configuration){ .status_gid = GID_UNSET, .cpu_latency_us = -1 };
 	if (rules_load(layout->config_path, &rules, why) < 0) {
 		snprintf(ret->warning, sizeof(ret->warning),
 			 "ignoring [log] and [daemon]; mounts will fail: %.400s", why);
 		return;
 	}
 	log_setup(rules->log_level, NULL);
+	ret->cpu_latency_us = rules->cpu_latency_us;
 	if (!rules->status_group)
 		return;
 	r = peer_group_resolve(rules->status_group, &ret->status_gid);
@@ -210,6 +212,7 @@ static int serve(const struct options *options, const struct layout *layout,
 	if (crash_requested(m, layout) < 0)
 		return EXIT_FAILED;
 	configure(layout, &configuration);
+	manager_set_cpu_latency(m, configuration.cpu_latency_us);
 	manager_reconstruct_start(m);
 	r = listen_on(layout, service, configuration.status_gid, &server.socket);
 	if (r == -EADDRNOTAVAIL) {

@@ -83,6 +83,7 @@ int manager_new(const struct layout *layout, struct manager **ret_manager, char 
 	m->layout = layout;
 	m->volumes_fd = m->runs_fd = m->keepers_fd = m->successor_fd = -1;
 	m->started_ms = clock_now_ms();
+	m->cpu_latency_us = -1;
 	pthread_mutex_init(&m->lock, NULL);
 	clock_cond_init(&m->changed);
 	m->generation = 1;
@@ -110,6 +111,11 @@ int manager_new(const struct layout *layout, struct manager **ret_manager, char 
 		return r;
 	*ret_manager = take_ptr(&m);
 	return 0;
+}
+
+void manager_set_cpu_latency(struct manager *m, int64_t us)
+{
+	m->cpu_latency_us = us;
 }
 
 void manager_free(struct manager *m)

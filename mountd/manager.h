@@ -32,6 +32,9 @@ struct manager;
  */
 int manager_new(const struct layout *layout, struct manager **ret_manager, char *ret_error);
 
+/* manager_set_cpu_latency: of the overlays that it starts (fs/base/parse.h); -1: unset. Before anything else. */
+void manager_set_cpu_latency(struct manager *m, int64_t us);
+
 /* manager_free: after the last request; overlays and volumes stay as they are. */
 void manager_free(struct manager *m);
 DEFINE_AUTO(manager)

@@ -59,6 +59,7 @@ struct manager {
 	bool stopping;		/* guarded by lock */
 	int successor_fd;	/* manager_has_successor(); -1: none; guarded by lock */
 	uint64_t started_ms;	/* when we were made; constant */
+	int64_t cpu_latency_us; /* of overlays that are started; -1: unset; constant */
 	bool mend_due;		/* guarded by lock */
 	bool mend_again;	/* in a while; guarded by lock */
 	bool look_due;		/* mounts have changed; guarded by lock */

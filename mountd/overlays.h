@@ -62,6 +62,7 @@ struct overlay_spec {
 	const char *ownership; /* "converge" | "virtual" */
 	char *const *excludes; /* NULL-terminated, or NULL */
 	uint64_t converge_rate;
+	int64_t cpu_latency_us; /* -1: unset */
 	uint64_t total; /* entries expected, from an earlier run, for the progress; 0: unknown */
 	const char *coherence;
 	const char *transport;	 /* "dev" | "io_uring" */

@@ -270,6 +270,7 @@ static int set_builtin(struct rules *rules)
 	int r = 0;
 
 	rules->log_level = LOG_INFO;
+	rules->cpu_latency_us = -1;
 	rules->settings = rules_default_settings;
 	rules->settings.git_user = NULL;
 	r = set_text(&rules->settings.git_user, rules_default_settings.git_user);
@@ -351,10 +352,16 @@ static int set_status_group(struct rules *rules, const char *value)
 	return value[0] && !strpbrk(value, " \t") ? set_text(&rules->status_group, value) : -EINVAL;
 }
 
+static int set_cpu_latency(struct rules *rules, const char *value)
+{
+	return parse_cpu_latency(value, &rules->cpu_latency_us);
+}
+
 static const struct {
 	const char *key;
 	int (*set)(struct rules *rules, const char *value);
 } daemon_keys[] = {
+	{ "cpu-latency", set_cpu_latency },
 	{ "status-group", set_status_group },
 };
 

@@ -48,6 +48,7 @@ struct rules {
 	struct front_rules front[FRONT_END_COUNT];
 	struct plugin_settings settings;
 	enum log_level log_level;
+	int64_t cpu_latency_us; /* [daemon]: of overlays' servers (fs/base/parse.h); -1: unset */
 	char *status_group; /* [daemon]: who may look, beside root: a name or a gid; NULL: nobody */
 };
 

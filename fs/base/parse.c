@@ -35,17 +35,22 @@ int parse_u64(const char *text, uint64_t *ret_value)
 	return 0;
 }
 
-int parse_u32(const char *text, uint32_t *ret_value)
+int parse_u32_up_to(const char *text, uint32_t most, uint32_t *ret_value)
 {
 	uint64_t value = 0;
 	int r = parse_u64(text, &value);
 
 	if (r < 0)
 		return r;
-	if (value > UINT32_MAX)
+	if (value > most)
 		return -ERANGE;
 	*ret_value = (uint32_t)value;
 	return 0;
+}
+
+int parse_u32(const char *text, uint32_t *ret_value)
+{
+	return parse_u32_up_to(text, UINT32_MAX, ret_value);
 }
 
 int parse_next_u32(const char **io_text, uint32_t *ret_value)
@@ -66,15 +71,7 @@ int parse_next_u32(const char **io_text, uint32_t *ret_value)
 
 int parse_gid(const char *text, gid_t *ret_gid)
 {
-	uint32_t value = 0;
-	int r = parse_u32(text, &value);
-
-	if (r < 0)
-		return r;
-	if (value == GID_UNSET)
-		return -ERANGE;
-	*ret_gid = value;
-	return 0;
+	return parse_u32_up_to(text, GID_UNSET - 1, ret_gid);
 }
 
 static int scale(const char *text, const char *suffix, uint64_t factor, uint64_t value,
@@ -86,6 +83,16 @@ static int scale(const char *text, const char *suffix, uint64_t factor, uint64_t
 		return -ERANGE;
 	*ret_value = value;
 	return 0;
+}
+
+int parse_cpu_latency(const char *text, int64_t *ret_us)
+{
+	uint32_t us = 0;
+	int r = parse_u32_up_to(text, CPU_LATENCY_MAX_US, &us);
+
+	if (r == 0)
+		*ret_us = us;
+	return r;
 }
 
 int parse_size(const char *text, uint64_t *ret_bytes)

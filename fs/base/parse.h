@@ -22,6 +22,9 @@
 int parse_u64(const char *text, uint64_t *ret_value);
 int parse_u32(const char *text, uint32_t *ret_value);
 
+/* parse_u32_up_to: more than @most is refused with -ERANGE. */
+int parse_u32_up_to(const char *text, uint32_t most, uint32_t *ret_value);
+
 /*
  * parse_next_u32: the next number of a list, after spaces and tabs; *io_text is behind it then. -EINVAL: there is none,
  * *io_text stays; -ERANGE: *io_text is behind it all the same.
@@ -30,6 +33,13 @@ int parse_next_u32(const char **io_text, uint32_t *ret_value);
 
 /* parse_gid: a decimal gid, 0 to 4294967294; (gid_t)-1 is refused with -ERANGE. */
 int parse_gid(const char *text, gid_t *ret_gid);
+
+/*
+ * parse_cpu_latency: microseconds in which a processor is to wake, at most CPU_LATENCY_MAX_US: a second.
+ * (Source: the kernel's power/pm_qos_interface.rst, for /dev/cpu_dma_latency; its unit.)
+ */
+#define CPU_LATENCY_MAX_US 1000000
+int parse_cpu_latency(const char *text, int64_t *ret_us);
 
 /*
  * parse_size: a Kubernetes quantity of bytes: digits and one of "", k, M, G, T, P, E, Ki, Mi, Gi, Ti,

@@ -104,15 +104,18 @@ static json_t *rules_json(const struct rules *rules, const char *path, bool exis
 	for (int f = 0; f < FRONT_END_COUNT; f++)
 		json_array_append_new(fronts, front_json(&rules->front[f],
 							 rules_front_end_name((enum front_end)f)));
-	return json_pack("{s:s, s:b, s:o, s:o, s:{s:s?, s:I, s:s, s:I, s:I}, s:{s:s}, s:{s:s?}}",
-			 "path", path, "exists", exists, "problems", config_problems(rules),
-			 "frontEnds", fronts, "plugins", "flexvolumeDir",
-			 rules->settings.flexvolume_dir, "flexvolumeTimeoutMs",
-			 (json_int_t)rules->settings.flexvolume_timeout_ms, "gitUser",
-			 rules->settings.git_user, "gitTimeoutMs",
-			 (json_int_t)rules->settings.git_timeout_ms, "gitSizeBytes",
-			 (json_int_t)rules->settings.git_size_bytes, "log", "level",
-			 levels[rules->log_level], "daemon", "statusGroup", rules->status_group);
+	return json_pack(
+		"{s:s, s:b, s:o, s:o, s:{s:s?, s:I, s:s, s:I, s:I}, s:{s:s}, s:{s:s?, s:o}}",
+		"path", path, "exists", exists, "problems", config_problems(rules), "frontEnds",
+		fronts, "plugins", "flexvolumeDir", rules->settings.flexvolume_dir,
+		"flexvolumeTimeoutMs", (json_int_t)rules->settings.flexvolume_timeout_ms, "gitUser",
+		rules->settings.git_user, "gitTimeoutMs",
+		(json_int_t)rules->settings.git_timeout_ms, "gitSizeBytes",
+		(json_int_t)rules->settings.git_size_bytes, "log", "level",
+		levels[rules->log_level], "daemon", "statusGroup", rules->status_group,
+		"cpuLatencyUs",
+		rules->cpu_latency_us < 0 ? json_null() :
+					    json_integer((json_int_t)rules->cpu_latency_us));
 }
 
 /* ---- for people ---- */
@@ -185,7 +188,8 @@ static void show_front(const json_t *front)
 
 static void show_rules(const json_t *rules)
 {
-	const json_t *plugins = json_object_get(rules, "plugins"), *item;
+	const json_t *plugins = json_object_get(rules, "plugins");
+	const json_t *daemon = json_object_get(rules, "daemon"), *item;
 	char shown[4096];
 	size_t i;
 
@@ -201,7 +205,11 @@ static void show_rules(const json_t *rules)
 	       number_of(plugins, "gitSizeBytes"));
 	printf("[log]\n    %-20s%s\n[daemon]\n    %-20s%s\n", "level",
 	       text_of(json_object_get(rules, "log"), "level"), "status-group",
-	       text_of(json_object_get(rules, "daemon"), "statusGroup"));
+	       text_of(daemon, "statusGroup"));
+	if (json_is_null(json_object_get(daemon, "cpuLatencyUs")))
+		printf("    %-20sas it is\n", "cpu-latency");
+	else
+		printf("    %-20s%lld us\n", "cpu-latency", number_of(daemon, "cpuLatencyUs"));
 }
 
 /* ---- the command ---- */

@@ -31,13 +31,19 @@ kill_daemon TERM
 
 # ---- with one ----
 
-printf '[daemon]\nstatus-group = %d\n' "$LOOKERS" >"$config"
+printf '[daemon]\nstatus-group = %d\ncpu-latency = 1000\n' "$LOOKERS" >"$config"
+check_same 'config check tells people how fast processors are to wake' '1000 us' \
+	"$(ctl config check | sed -n 's/^ *cpu-latency  *//p')"
+check_same 'and programs' 1000 "$(ctl config check --json | jq .daemon.cpuLatencyUs)"
 make_files "$scratch/canary-source" 300
 # a source that takes more than a socket holds: whoever does not read lists keeps the daemon from writing them
 jq -n --arg path "$scratch/canary-source" --arg junk "$(head -c 120000 /dev/zero | tr '\0' x)" \
 	'{local: {path: $path, junk: $junk, more: ($junk + $junk + $junk)}}' >"$scratch/spec.json"
 check 'a volume that takes its time' ctl mount --spec "$scratch/spec.json" --target "$scratch/pod" \
 	--fsgroup "$GROUP" --converge-rate 1 --volume-id slow
+# Which takes its arguments apart in place.
+check_same 'its overlay is asked for it' 'cpu_latency 1000' \
+	"$(tr '=\0' '  ' <"/proc/$(ctl status slow --json | jq .server.pid)/cmdline" | grep -o 'cpu_latency [0-9]*')"
 mkdir "$scratch/full"
 check 'a volume with something to delete' ctl mount --plugin emptyDir --target "$scratch/full" --volume-id full
 make_files "$scratch/full" 3000
@@ -56,6 +62,7 @@ check_same 'and says what it may not' 'fsgroupctl: unmount slow: only root may a
 
 rm "$config"
 kill_daemon TERM
+check_same 'config check: as it is' 'as it is' "$(ctl config check | sed -n 's/^ *cpu-latency  *//p')"
 check 'started again' ctl list
 check_same 'the group is out' '0:0:600 0:0:700' "$(attributes "$run/mountd.sock" "$run" | paste -sd ' ')"
 end_volume_test

@@ -118,7 +118,8 @@ inside_single() {
 	check 'a group that is not mapped is refused by name' grep -q '4242.*not mapped' "$scratch/out"
 	check 'with one line' same 1 "$(wc -l <"$scratch/out")"
 	check 'and nothing is mounted' no_mount_stays "$target"
-	check 'the mapped group mounts' overlay main "$scratch/lower" "$target" gid=0 paused
+	# Only the machine's root may say how fast its processors wake.
+	check 'the mapped group mounts' overlay main "$scratch/lower" "$target" gid=0 paused cpu_latency=0
 	check_same 'is shown' 0:0:2770 "$(attributes "$target")"
 	check 'can be written' sh -c 'echo more >>"$1"' _ "$target/file"
 	check_same 'and read' 'content more' "$(tr '\n' ' ' <"$target/file" | sed 's/ $//')"

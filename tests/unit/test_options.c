@@ -62,6 +62,7 @@ static void options_init_defaults_are_safe(void **state)
 	assert_false(o->idmap);
 	assert_false(o->paused);
 	assert_int_equal(o->converge_rate, 0);
+	assert_int_equal(o->cpu_latency_us, -1);
 	assert_true(exclude_is_empty(o->exclude));
 	assert_int_equal(o->control_fd, -1);
 	assert_int_equal(o->journal_fd, -1);
@@ -77,7 +78,7 @@ static void options_parse_every_option_is_taken(void **state)
 	assert_int_equal(
 		parse(p,
 		      "gid=4242,policy=OnRootMismatch,ownership=virtual,coherence=exclusive,"
-		      "transport=io_uring,handoff=no,idmap=yes,converge_rate=100,total=7,volume=v.1,paused,keep_private,"
+		      "transport=io_uring,handoff=no,idmap=yes,converge_rate=100,cpu_latency=0,total=7,volume=v.1,paused,keep_private,"
 		      "run=0123456789abcdef0123456789abcdef,epoch=1.000000001,lower_fd=3,"
 		      "parent_fd=4,control_fd=5,journal_fd=6,ready_fd=7"),
 		0);
@@ -89,6 +90,7 @@ static void options_parse_every_option_is_taken(void **state)
 	assert_false(p->o.handoff);
 	assert_true(p->o.idmap);
 	assert_int_equal(p->o.converge_rate, 100);
+	assert_int_equal(p->o.cpu_latency_us, 0);
 	assert_int_equal(p->o.expected_files, 7);
 	assert_string_equal(p->o.volume, "v.1");
 	assert_true(p->o.paused);
@@ -125,6 +127,8 @@ static void options_parse_bad_values_name_option_and_value(void **state)
 		{ "transport=uring", "transport", "\"uring\"", -EINVAL },
 		{ "idmap=perhaps", "idmap", "\"perhaps\"", -EINVAL },
 		{ "handoff=maybe", "handoff", "\"maybe\"", -EINVAL },
+		{ "cpu_latency=-1", "cpu_latency", "\"-1\"", -EINVAL },
+		{ "cpu_latency=1000001", "cpu_latency", "out of range", -ERANGE },
 		{ "converge_rate=-1", "converge_rate", "\"-1\"", -EINVAL },
 		{ "converge_rate=18446744073709551616", "converge_rate", "184", -ERANGE },
 		{ "run=0123", "run", "\"0123\"", -EINVAL },

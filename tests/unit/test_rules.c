@@ -64,7 +64,7 @@ static void rules_parse_every_key_is_read(void **state)
 		"ownership = virtual none\nformat = no\npolicy = RootOnly\n"
 		"default-ownership = none\nexclude = *.key a/**\nconverge-rate = 500\n"
 		"settle = 2s\nconflict = virtual\ncontext = u:r:t:s0:c1,c2\nidmap = yes\n; more\n[log]\nlevel = debug\n"
-		"[daemon]\nstatus-group = adm\n");
+		"[daemon]\nstatus-group = adm\ncpu-latency = 20\n");
 	const struct front_rules *ctl = &rules->front[FRONT_CTL];
 
 	(void)state;
@@ -86,6 +86,7 @@ static void rules_parse_every_key_is_read(void **state)
 	assert_false(rules->front[FRONT_MOUNT].idmap);
 	assert_int_equal(rules->log_level, LOG_DEBUG);
 	assert_string_equal(rules->status_group, "adm");
+	assert_true(rules->cpu_latency_us == 20);
 	/* Another front end is as it was. */
 	assert_string_equal(rules->front[FRONT_MOUNT].policy, "Always");
 }
@@ -120,6 +121,11 @@ static void rules_parse_settings_of_plugins(void **state)
 		       "line 2 column 16: status-group: a value that is not allowed");
 	assert_refused("[daemon]\nstatus-group = a\nstatus-group = b\n",
 		       "line 3 column 1: status-group: a key twice");
+	assert_true(none->cpu_latency_us == -1);
+	assert_refused("[daemon]\ncpu-latency = 1ms\n",
+		       "line 2 column 15: cpu-latency: a value that is not allowed");
+	assert_refused("[daemon]\ncpu-latency = 1000001\n",
+		       "line 2 column 15: cpu-latency: a value that is not allowed");
 	assert_refused("[daemon]\n[daemon]\n", "line 2 column 1: daemon: a section twice");
 	assert_refused("[plugins]\ngit-user = root\n",
 		       "line 2 column 12: git-user: a value that is not allowed");

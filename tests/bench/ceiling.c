@@ -6,9 +6,10 @@
  *
  *     ceiling THREADS SPIN_US TARGET   mounts at TARGET and goes to the background; ends when it is unmounted
  *
- * Nothing is remembered: every name that is looked for is missing, everything that is made gets a number that says what
+ * Nothing is remembered but one size, for all files: every name that is looked for is missing, everything that is made gets a number that says what
  * kind it is, and the kernel keeps for an hour what it was told. That is coherent for who makes files, uses and
- * removes them (tests/bench/rates.c), until caches are dropped. Contents go through the kernel, all to the same memory.
+ * removes them (tests/bench/rates.c), until caches are dropped. Contents go through the kernel, all to the same memory; where
+ * it does not offer that (in a user namespace) what is written is taken and forgotten.
  *
  * With SPIN_US a thread that has answered looks for so long for the next request before it sleeps: then one thread is
  * best, for others that sleep would be woken by each request.
@@ -47,6 +48,7 @@ struct ceiling {
 	int backing_id; /* of memory_fd, 0 until the first open; guarded by lock */
 	pthread_mutex_t lock;
 	_Atomic uint64_t last; /* number that was given */
+	_Atomic off_t size;    /* of all files */
 };
 
 static struct ceiling *ceiling_of(fuse_req_t req)
@@ -113,8 +115,9 @@ static void on_init(void *userdata, struct fuse_conn_info *conn)
 {
 	static const uint64_t wanted[] = { FUSE_CAP_PASSTHROUGH, FUSE_CAP_HANDLE_KILLPRIV_V2,
 					   FUSE_CAP_PARALLEL_DIROPS };
+	/* Nor does anybody else change a file: what the kernel has of it is good. */
 	static const uint64_t unwanted[] = { FUSE_CAP_SPLICE_READ, FUSE_CAP_SPLICE_WRITE,
-					     FUSE_CAP_SPLICE_MOVE };
+					     FUSE_CAP_SPLICE_MOVE, FUSE_CAP_AUTO_INVAL_DATA };
 
 	(void)userdata;
 	for (size_t i = 0; i < ARRAY_SIZE(wanted); i++)
@@ -134,6 +137,8 @@ static void on_getattr(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *f
 	struct stat st = attributes(node, 0755);
 
 	(void)fi;
+	if (S_ISREG(st.st_mode))
+		st.st_size = atomic_load(&ceiling_of(req)->size);
 	fuse_reply_attr(req, &st, TIMEOUT_S);
 }
 
@@ -143,6 +148,10 @@ static void on_setattr(fuse_req_t req, fuse_ino_t node, struct stat *attr, int t
 	struct stat st = attributes(node, to_set & FUSE_SET_ATTR_MODE ? attr->st_mode : 0755);
 
 	(void)fi;
+	if (to_set & FUSE_SET_ATTR_SIZE)
+		atomic_store(&ceiling_of(req)->size, attr->st_size);
+	if (S_ISREG(st.st_mode))
+		st.st_size = atomic_load(&ceiling_of(req)->size);
 	fuse_reply_attr(req, &st, TIMEOUT_S);
 }
 

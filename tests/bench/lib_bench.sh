@@ -71,6 +71,11 @@ can_run() {
 		printf '# left out: %s: FUSE over io_uring is off (/sys/module/fuse/parameters/enable_uring)\n' "$1"
 		return 1
 		;;
+	pending-awake)
+		[ ! -w /dev/cpu_dma_latency ] || return 0
+		printf '# left out: %s: there is no /dev/cpu_dma_latency\n' "$1"
+		return 1
+		;;
 	bindfs) command -v bindfs >/dev/null && return ;;
 	passthrough_hp-killpriv) [ -x "$passthrough_hp-killpriv" ] && return ;;
 	passthrough_hp*) [ -x "$passthrough_hp" ] && return ;;
@@ -83,16 +88,17 @@ can_run() {
 # The ceiling has no files but those that it was just asked for.
 has_files() {
 	case $contender in
-	ceiling*) return 1 ;;
+	*ceiling*) return 1 ;;
 	esac
 }
 
 # Who is asked for what: the second passthrough_hp is another one in writing only.
 takes_part() {
 	case $1/$2 in
-	call_and_list/ceiling* | move_data/passthrough_hp-killpriv) ;;
+	call_and_list/ceiling* | move_data/passthrough_hp-killpriv | move_data/user-namespace-ceiling) ;;
 	move_data/passthrough_hp) [ -z "${QUICK:-}" ] ;;
-	*/ceiling* | */passthrough_hp-killpriv) return 1 ;;
+	call_and_list/pending-awake | use_tree/pending-awake) ;;
+	*/*ceiling* | */passthrough_hp-killpriv | */pending-awake) return 1 ;;
 	esac
 }
 
@@ -126,9 +132,9 @@ enter_user_namespace() {
 server_threads() { nproc | awk '{ print $1 < 2 ? 2 : $1 }'; }
 
 show_ceiling() {
-	"$ceiling" "$@" "$target"
+	"${enter[@]}" "$ceiling" "$@" "$target"
 	served_by bench/ceiling
-	mkdir "$target/calls"
+	"${enter[@]}" mkdir "$target/calls"
 }
 
 served_by() {
@@ -143,6 +149,7 @@ show() {
 	case $contender in
 	native) mount --bind "$lower" "$target" ;;
 	pending) overlay_of handoff=no coherence=exclusive paused ;;
+	pending-awake) overlay_of handoff=no coherence=exclusive paused cpu_latency=0 ;;
 	pending-uring) overlay_of handoff=no coherence=exclusive paused transport=io_uring ;;
 	pending-shared) overlay_of handoff=no coherence=shared paused ;;
 	converging) overlay_of handoff=no coherence=exclusive "converge_rate=$CONVERGING_RATE" ;;
@@ -170,6 +177,10 @@ show() {
 		;;
 	ceiling) show_ceiling "$(server_threads)" 0 ;;
 	ceiling-awake) show_ceiling 1 1000 ;;
+	user-namespace-ceiling)
+		enter_user_namespace
+		show_ceiling 1 1000
+		;;
 	esac
 }
 

@@ -20,12 +20,17 @@ remove() { "${enter[@]}" rm -rf "$target/tree"; }
 
 until_next_second() { sleep "$(printf '0.%06d' $((999999 - 10#${EPOCHREALTIME#*[.,]})))1"; }
 
+# Those that somebody waits for.
+awaited() { printf '%d' $(($(requests_of '') - $(requests_of 'FORGET|BATCH_FORGET|RELEASE|RELEASEDIR|INTERRUPT'))); }
+
 timed() {
-	local what=$1
+	local what=$1 before
 
 	shift
+	! counts_requests || before=$(awaited)
 	time_of "$@"
 	sample "$what" s "$seconds"
+	! counts_requests || sample "requests, $what" count $(($(awaited) - before))
 }
 
 use_tree() {

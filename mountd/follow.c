@@ -199,29 +199,29 @@ static uint64_t mount_id_of(struct manager *m, const struct volume_record *vol,
 	return vol->mount_id;
 }
 
-static bool is_on_record(const struct volume_record *vol, enum volume_state state,
-			 const char *reason, uint64_t mount_id)
+/* On record, and told, unless it is already. @reason: or NULL. */
+static int record_state(struct manager *m, const struct volume_record *vol, enum volume_state state,
+			const char *reason, uint64_t mount_id)
 {
-	return vol->state == state && vol->mount_id == mount_id &&
-	       strcmp(vol->reason ? vol->reason : "", reason ? reason : "") == 0;
+	int r;
+
+	if (vol->state == state && vol->mount_id == mount_id &&
+	    strcmp(vol->reason ? vol->reason : "", reason ? reason : "") == 0)
+		return 0;
+	step_reached(m, STEP_STATE_CHANGED);
+	r = store_volume_set_state(m->store, vol->id, state, reason, mount_id);
+	step_reached(m, STEP_STATE_FOLLOWED);
+	if (r == 0 && vol->state != state)
+		event(m, vol->id, volume_state_name(state), "%s%s%s", vol->target,
+		      reason ? ": " : "", reason ? reason : "");
+	return r;
 }
 
 static int follow_state(struct manager *m, const struct volume_record *vol,
 			const struct overlay_status *status)
 {
-	const char *reason = status->reason[0] ? status->reason : NULL;
-	uint64_t mount_id = mount_id_of(m, vol, status);
-	int r;
-
-	if (is_on_record(vol, status->state, reason, mount_id))
-		return 0;
-	step_reached(m, STEP_STATE_CHANGED);
-	r = store_volume_set_state(m->store, vol->id, status->state, reason, mount_id);
-	step_reached(m, STEP_STATE_FOLLOWED);
-	if (r == 0 && vol->state != status->state)
-		event(m, vol->id, volume_state_name(status->state), "%s%s%s", vol->target,
-		      reason ? ": " : "", reason ? reason : "");
-	return r;
+	return record_state(m, vol, status->state, status->reason[0] ? status->reason : NULL,
+			    mount_id_of(m, vol, status));
 }
 
 static bool follow_status(void *arg, const char *id, const struct overlay_status *status,
@@ -276,8 +276,7 @@ static void follow_gone(void *arg, const char *id, const struct overlay_status *
 			 (view.id == vol->mount_id || view.id == last->mount_id)) ||
 			(view.id != vol->mount_id && was_handed_off(m, vol, target, &view)))) {
 		/* After the hand-off nothing of ours is needed any more. Its last report has mostly put it on record. */
-		if (!is_on_record(vol, VOLUME_NATIVE, NULL, view.id))
-			(void)store_volume_set_state(m->store, id, VOLUME_NATIVE, NULL, view.id);
+		(void)record_state(m, vol, VOLUME_NATIVE, NULL, view.id);
 		return;
 	}
 	if (mounted && view.id == vol->mount_id) {

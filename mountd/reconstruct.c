@@ -156,9 +156,11 @@ static enum keeper look_at_keeper(struct findings *f, const struct volume_record
 		}
 	}
 	overlay_status_get(o, &status);
-	/* One whose keeper has just ended is in the list for a moment still. */
-	if (attached && overlay_refresh(o, &status) == -EPIPE)
+	/* One that has just ended: what it said last, a hand-off perhaps, is for its follower to put on record. */
+	if (attached && overlay_refresh(o, &status) == -EPIPE) {
+		(void)overlay_wait_gone(o, OVERLAY_GONE_MS);
 		return KEEPER_GONE;
+	}
 	/*
 	 * Looked at only now: a keeper that was just starting answers once it has mounted. One whose
 	 * overlay is at no target of ours any more only waits for its last users.
@@ -300,6 +302,7 @@ static bool is_of_this_boot(const struct manager *m, const struct volume_record 
 void reconstruct_volume(struct findings *f, struct volume_record *vol)
 {
 	AUTO(target) *target = NULL;
+	AUTO(volume_record) *now = NULL;
 	char why[TARGET_ERROR_MAX];
 
 	if (!vol->target) {
@@ -321,8 +324,10 @@ void reconstruct_volume(struct findings *f, struct volume_record *vol)
 		mend_later(f->m);
 		return;
 	}
-	if (look_at_keeper(f, vol, target) == KEEPER_GONE)
-		judge(f, vol, target);
+	/* Read again: whoever followed the keeper may have written since. */
+	if (look_at_keeper(f, vol, target) == KEEPER_GONE &&
+	    store_volume_by_id(f->m->store, vol->id, &now) == 0)
+		judge(f, now, target);
 }
 
 /* A volume that a request works on is that request's business. */

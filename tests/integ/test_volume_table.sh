@@ -165,8 +165,9 @@ is_gone() {
 		same one "$(cat "$source/file")" && no_process_stays
 }
 
+# In the moment of its hand-off the lower tree lies beneath the overlay: these are two.
 is_mounted_once() {
-	same 1 "$(mounts_below "$pod" | wc -l)"
+	ctl wait v --for native --timeout 30 && same 1 "$(mounts_below "$pod" | wc -l)"
 }
 
 # Of files that users see: what must not change where nothing has changed.

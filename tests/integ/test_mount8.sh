@@ -113,6 +113,7 @@ check 'umount of both' umount "$pod" "$two"
 check 'the first is gone' goes "$pod"
 check 'mount by its place' mount -T "$scratch/fstab" "$two"
 check_same 'data of an emptyDir is there again' precious "$(cat "$two/file")"
+check 'it becomes native' ctl wait "$two" --for native --timeout 20
 check 'umount' umount "$two"
 check 'only fsgroupctl deletes it' ctl unmount "$two"
 check_same 'then it is' '' "$(find "$FSGROUPFS_ROOT/var" -name file)"

@@ -123,6 +123,13 @@ uint64_t request_node(const void *bytes, size_t len)
 	return read_header(bytes, len, &in) ? in.nodeid : 0;
 }
 
+pid_t request_caller(const void *bytes, size_t len)
+{
+	struct in_header in;
+
+	return read_header(bytes, len, &in) ? (pid_t)in.pid : 0;
+}
+
 uint64_t request_unique(const void *bytes, size_t len)
 {
 	struct in_header in;

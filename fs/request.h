@@ -36,6 +36,9 @@ bool request_opcode(const void *bytes, size_t len, uint32_t *ret_opcode);
 /* request_node: the node it is about; 0: none. */
 uint64_t request_node(const void *bytes, size_t len);
 
+/* request_caller: the thread that asks; 0: the kernel itself, or one of another pid namespace. */
+pid_t request_caller(const void *bytes, size_t len);
+
 /* request_unique: what a reply must name. */
 uint64_t request_unique(const void *bytes, size_t len);
 

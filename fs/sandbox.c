@@ -46,6 +46,7 @@ static const struct {
 	{ CAP_LINUX_IMMUTABLE, "chattr of users with that capability" },
 	{ CAP_SYS_ADMIN,
 	  "trusted.* attributes (the run's mark); the passthrough ioctls of /dev/fuse" },
+	{ CAP_SYS_NICE, "a thread that was of SCHED_IDLE for a moment is what it was (affine.h)" },
 };
 
 /* The ioctls: attributes of files, and passthrough. */
@@ -254,6 +255,9 @@ int sandbox_lock(bool over_ring, bool sees_mounts, const char **ret_step)
 					   .sa_flags = SA_SIGINFO | SA_NODEFER };
 	/* The walk's threads, each for itself: no I/O while others have any. */
 	const uint64_t which = IOPRIO_WHO_PROCESS, idle = IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0);
+	static const uint64_t policies[] = { SCHED_IDLE, SCHED_OTHER };
+	static const int own_scheduling[] = { SCMP_SYS(sched_setattr),
+					      SCMP_SYS(sched_setaffinity) };
 	/* A thread is made with these flags and no others (glibc); anything else is a process. */
 	const uint64_t thread_flags =
 		CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD;
@@ -282,10 +286,13 @@ int sandbox_lock(bool over_ring, bool sees_mounts, const char **ret_step)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(ioprio_set), 3,
 				     SCMP_A0(SCMP_CMP_EQ, which), SCMP_A1(SCMP_CMP_EQ, 0),
 				     SCMP_A2(SCMP_CMP_EQ, idle));
-	/* And no processor: without CAP_SYS_NICE one can only step back. */
-	if (r == 0)
-		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(sched_setattr), 1,
+	/* And no processor; whose requests come close is served on his (affine.h): each thread for itself. */
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(own_scheduling); i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, own_scheduling[i], 1,
 				     SCMP_A0(SCMP_CMP_EQ, 0));
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(policies); i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(sched_setscheduler), 2,
+				     SCMP_A0(SCMP_CMP_EQ, 0), SCMP_A1(SCMP_CMP_EQ, policies[i]));
 	/* Its flags lie in memory, where a filter cannot look: glibc then uses clone. */
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);

@@ -18,6 +18,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "fs/affine.h"
 #include "fs/backing.h"
 #include "fs/base/cleanup.h"
 #include "fs/base/clock.h"
@@ -45,6 +46,7 @@ struct server_threads {
 		struct ring *ring; /* where its requests come from; NULL: the device */
 		/* libfuse's for that ring, which answers there; the device's is the overlay's */
 		struct fuse_session *session;
+		struct affine affine; /* of those that read from the device */
 	} readers[THREADS_MAX];
 	unsigned count;
 	unsigned device_count; /* of them read from the device: the first */
@@ -56,7 +58,8 @@ struct server_threads {
 	int event_fd;
 	int init_fds[2]; /* libfuse answers INIT on the second; it owns that one */
 	atomic_bool ended;
-	struct turn turn; /* of those that read from the device */
+	bool may_be_affine; /* affine.h */
+	struct turn turn;   /* of those that read from the device */
 
 	atomic_bool draining; /* set under lock */
 	pthread_mutex_t lock;
@@ -67,6 +70,14 @@ struct server_threads {
 
 /* Of a thread with a ring; else NULL. */
 static __thread struct reader *own;
+
+/* What a thread serves, as far as others are to hear when it is answered. */
+static __thread struct serving {
+	struct overlay *ov;
+	uint64_t began_ns; /* for the brake; 0: not, or not any more */
+	enum brake_kind kind;
+	bool is_counted, is_awaited; /* by the turn */
+} serving;
 
 static void want(struct fuse_conn_info *conn, uint64_t capability)
 {
@@ -197,11 +208,22 @@ static void begin_record(struct overlay *ov, const void *bytes, size_t len)
 		backing_take_back(ov, ledger_current());
 }
 
+/* The first time counts: before the answer, where the thread may have to wait behind who gets it (affine.h). */
+static void note_answer(void)
+{
+	if (serving.began_ns != 0)
+		brake_end(&serving.ov->brake, serving.kind, serving.began_ns, pace_now_ns());
+	if (serving.is_counted)
+		turn_served(&serving.ov->threads->turn, serving.is_awaited, clock_now_ns());
+	serving.began_ns = 0;
+	serving.is_counted = false;
+}
+
 void session_serve(struct overlay *ov, void *bytes, size_t len)
 {
 	struct fuse_buf buf = { .mem = bytes, .size = len };
 	enum gate_verdict verdict = GATE_SERVE;
-	uint64_t node = 0, began;
+	uint64_t node = 0;
 	uint32_t pid = 0;
 	bool opens = request_opens_file(bytes, len, &node, &pid);
 
@@ -217,10 +239,12 @@ void session_serve(struct overlay *ov, void *bytes, size_t len)
 		session_answer_estale(ov, bytes, len);
 	} else {
 		request_begin(bytes, len);
-		began = pace_now_ns();
-		brake_begin(&ov->brake, began);
+		serving.ov = ov;
+		serving.kind = request_kind(bytes, len);
+		serving.began_ns = pace_now_ns();
+		brake_begin(&ov->brake, serving.began_ns);
 		fuse_session_process_buf(own ? own->session : ov->session, &buf);
-		brake_end(&ov->brake, request_kind(bytes, len), began, pace_now_ns());
+		note_answer();
 	}
 	ledger_end();
 	if (opens && verdict == GATE_SERVE)
@@ -281,23 +305,29 @@ static bool has_rings(const struct server_threads *threads)
 	return threads->device_count < threads->count;
 }
 
-static bool has_request(const struct overlay *ov)
+/* Whether one came within @timeout_ms. */
+static bool has_request(const struct overlay *ov, int timeout_ms)
 {
 	struct pollfd device = { .fd = ov->device_fd, .events = POLLIN };
 
-	return poll(&device, 1, 0) != 0;
+	return poll(&device, 1, timeout_ms) != 0;
 }
 
-/* Looks for a request as long as a turn lasts. Returns whether it was there at once. */
-static bool look_for_request(const struct overlay *ov)
+/* Of a turn: looks for a request as long as it lasts. A bound thread lets him work whose processor it has. */
+static enum turn_how look_for_request(const struct overlay *ov, struct affine *affine)
 {
 	uint64_t until = clock_now_ns() + TURN_LOOK_NS;
 
-	if (has_request(ov))
-		return true;
-	while (clock_now_ns() < until && !has_request(ov))
+	if (has_request(ov, 0))
+		return TURN_WAS_THERE;
+	if (affine_is_bound(affine)) {
+		if (!has_request(ov, AFFINE_WAIT_MS))
+			affine_leave(affine);
+		return TURN_SLEPT;
+	}
+	while (clock_now_ns() < until && !has_request(ov, 0))
 		;
-	return false;
+	return TURN_LOOKED;
 }
 
 /* The kernel's own: whose call led to them has gone on. */
@@ -320,20 +350,47 @@ static int receive(struct overlay *ov, struct reader *self, struct fuse_buf *io_
 	return n;
 }
 
+/* A request was read: the turn, if there was one, is kept where the caller is followed. Returns how it is to be taken. */
+static enum turn_how follow_caller(struct turn *t, unsigned turn, struct affine *affine,
+				   pid_t caller, enum turn_how how)
+{
+	bool was_bound = affine_is_bound(affine);
+
+	if (turn != 0)
+		affine_note(affine, caller, how == TURN_WAS_THERE);
+	if (!affine_is_bound(affine)) {
+		turn_give(t, turn);
+		return how;
+	}
+	if (!was_bound)
+		turn_keep(t, turn);
+	/* Of a bound thread: he goes on beside us, and asks again before we look. */
+	return was_bound ? TURN_SLEPT : how;
+}
+
 static void serve_device(struct overlay *ov, struct reader *self)
 {
 	struct server_threads *threads = ov->threads;
 	struct fuse_buf buf = { .mem = request_buffer(ov) }; /* else libfuse makes one */
+	struct affine *affine = &self->affine;
+	enum turn_how how;
+	unsigned turn = 0;
 	uint64_t now_ns;
 	uint32_t opcode;
+	bool caller_waits;
 
 	while (!fuse_session_exited(ov->session)) {
-		unsigned turn = turn_take(&threads->turn);
-		bool was_there = turn != 0 && look_for_request(ov);
-		int n = receive(ov, self, &buf);
+		int n;
 
+		if (!affine_is_bound(affine) || !turn_is_kept(&threads->turn, turn)) {
+			affine_leave(affine);
+			turn = turn_take(&threads->turn);
+		}
+		how = turn != 0 ? look_for_request(ov, affine) : TURN_SLEPT;
+		n = receive(ov, self, &buf);
 		if (n <= 0 || !request_opcode(buf.mem, (size_t)n, &opcode)) {
-			turn_missed(&threads->turn, turn);
+			turn_give(&threads->turn, turn);
+			turn = 0;
 			if (atomic_load(&threads->draining) && n == -EAGAIN)
 				rest(threads);
 			if (n > 0 || n == -EINTR || n == -EAGAIN)
@@ -341,16 +398,22 @@ static void serve_device(struct overlay *ov, struct reader *self)
 			break;
 		}
 		now_ns = clock_now_ns();
-		turn_found(&threads->turn, turn, is_awaited(opcode), was_there, now_ns);
-		if (is_awaited(opcode))
+		caller_waits = is_awaited(opcode);
+		how = follow_caller(&threads->turn, turn, affine,
+				    caller_waits ? request_caller(buf.mem, (size_t)n) : 0, how);
+		turn_found(&threads->turn, caller_waits, how, now_ns);
+		if (caller_waits)
 			cpu_latency_note(&ov->cpu_latency, now_ns);
 		stats_note(opcode);
 		if (turn != 0)
 			stats_note(STATS_IN_TURN);
+		serving = (struct serving){ .ov = ov,
+					    .is_counted = true,
+					    .is_awaited = caller_waits };
 		/* Of what came by a ring this session knows nothing; and nothing is ended by it. */
 		if (opcode != FUSE_INTERRUPT || !has_rings(threads))
 			session_serve(ov, buf.mem, (size_t)n);
-		turn_served(&threads->turn, is_awaited(opcode), clock_now_ns());
+		note_answer();
 	}
 	free(buf.mem);
 }
@@ -441,6 +504,8 @@ static void *serve_requests(void *argument)
 	if (over_ring) {
 		settle_on_processor(threads, thread, thread_count);
 		open_ring(ov, self, thread, thread_count);
+	} else {
+		affine_init(&self->affine, threads->may_be_affine, ov->proc_fd, note_answer);
 	}
 	pthread_barrier_wait(&threads->gate); /* the sandbox may be locked now */
 	pthread_barrier_wait(&threads->gate); /* INIT is answered */
@@ -604,6 +669,8 @@ int session_open(struct overlay *ov)
 	if (r < 0)
 		return r;
 	choose_threads(ov);
+	/* A processor that is kept awake is woken sooner than one can be shared. */
+	threads->may_be_affine = ov->cpu_latency.fd < 0 && affine_is_possible();
 	turn_init(&threads->turn, threads->device_count > 1 && processor_count() > 1);
 	pthread_barrier_init(&threads->gate, NULL, threads->count + 1);
 	for (unsigned i = 0; i < threads->count; i++) {

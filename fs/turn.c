@@ -31,7 +31,7 @@ static void slow_down(struct turn *t, int score)
 {
 	atomic_store(&t->quick, 0);
 	atomic_store(&t->score, score);
-	t->is_taken = false;
+	t->is_taken = t->is_kept = false;
 	pthread_cond_broadcast(&t->slowed);
 }
 
@@ -61,7 +61,7 @@ static void speed_up(struct turn *t)
 static void wait_and_watch(struct turn *t)
 {
 	uint64_t found = atomic_load(&t->found);
-	struct timespec until = clock_until(TURN_TICK_MS);
+	struct timespec until = clock_until(t->is_kept ? TURN_KEPT_TICK_MS : TURN_TICK_MS);
 
 	t->is_watched = true;
 	pthread_cond_timedwait(&t->slowed, &t->lock, &until);
@@ -104,7 +104,7 @@ unsigned turn_take(struct turn *t)
 	return number;
 }
 
-void turn_missed(struct turn *t, unsigned number)
+void turn_give(struct turn *t, unsigned number)
 {
 	if (number == 0) {
 		atomic_fetch_sub(&t->readers, 1);
@@ -113,11 +113,23 @@ void turn_missed(struct turn *t, unsigned number)
 	pthread_mutex_lock(&t->lock);
 	/* Else times have been slow since, and the turn is another's. */
 	if (atomic_load(&t->quick) == number)
-		t->is_taken = false;
+		t->is_taken = t->is_kept = false;
 	pthread_mutex_unlock(&t->lock);
 }
 
-static int score_of(const struct turn *t, bool overlaps, uint64_t now_ns)
+void turn_keep(struct turn *t, unsigned number)
+{
+	pthread_mutex_lock(&t->lock);
+	t->is_kept = atomic_load(&t->quick) == number;
+	pthread_mutex_unlock(&t->lock);
+}
+
+bool turn_is_kept(const struct turn *t, unsigned number)
+{
+	return number != 0 && atomic_load(&t->quick) == number;
+}
+
+static int score_of(const struct turn *t, bool overlaps, bool looked, uint64_t now_ns)
 {
 	uint64_t served_ns = atomic_load(&t->served_ns);
 	uint64_t apart_ns = now_ns > served_ns ? now_ns - served_ns : 0;
@@ -126,7 +138,7 @@ static int score_of(const struct turn *t, bool overlaps, uint64_t now_ns)
 		return SCORE_OVERLAP;
 	if (apart_ns > TURN_CLOSE_NS)
 		return SCORE_FAR;
-	return apart_ns > TURN_LOOK_NS && atomic_load(&t->quick) != 0 ? SCORE_MISSED : SCORE_CLOSE;
+	return looked && apart_ns > TURN_LOOK_NS ? SCORE_MISSED : SCORE_CLOSE;
 }
 
 /* Nobody gets tired by this, or more so. */
@@ -138,12 +150,11 @@ static int changed_score(int score, int added)
 	return score < lowest ? lowest : score > SCORE_MAX ? SCORE_MAX : score;
 }
 
-void turn_found(struct turn *t, unsigned number, bool is_awaited, bool was_there, uint64_t now_ns)
+void turn_found(struct turn *t, bool is_awaited, enum turn_how how, uint64_t now_ns)
 {
 	bool overlaps, was_left;
 	int score, added;
 
-	turn_missed(t, number);
 	if (!t->is_of_use)
 		return;
 	atomic_fetch_add(&t->found, 1);
@@ -151,8 +162,8 @@ void turn_found(struct turn *t, unsigned number, bool is_awaited, bool was_there
 	was_left = atomic_exchange(&t->was_left, !is_awaited);
 	if (!is_awaited)
 		return;
-	overlaps = atomic_fetch_add(&t->serving, 1) > 0 || (number != 0 && was_there && !was_left);
-	added = score_of(t, overlaps, now_ns);
+	overlaps = atomic_fetch_add(&t->serving, 1) > 0 || (how == TURN_WAS_THERE && !was_left);
+	added = score_of(t, overlaps, how != TURN_SLEPT, now_ns);
 	score = changed_score(atomic_load(&t->score), added);
 	/* What two threads write at once is about the same. */
 	atomic_store(&t->score, score);

@@ -9,6 +9,9 @@
  * after the other one thread, whose turn it is, looks for the next request for a moment before it sleeps. The others wait here
  * meanwhile: each request would wake one that slept in read(2), for nothing. Such times are called quick.
  *
+ * Where one caller can be served on his own processor (affine.h) nobody looks: the thread that does so keeps its turn, also
+ * while it serves, and may have to wait behind whom it has answered.
+ *
  * Where requests overlap, looking takes the processor from those who ask; where they come far apart it finds nothing. Then
  * times are slow: all threads sleep in read(2), and this costs a look at the clock.
  *
@@ -33,6 +36,15 @@ enum {
 	 */
 	TURN_CLOSE_NS = 300000,
 	TURN_TICK_MS = 1,
+	/* While a turn is kept: who wakes then may draw the two apart that share a processor, every ms 12 % of their speed. */
+	TURN_KEPT_TICK_MS = 4,
+};
+
+/* How a request was read. */
+enum turn_how {
+	TURN_SLEPT,	/* who read it did not look for it */
+	TURN_LOOKED,	/* or did */
+	TURN_WAS_THERE, /* and it had come before */
 };
 
 struct turn {
@@ -48,6 +60,7 @@ struct turn {
 	_Atomic uint64_t found;
 	unsigned last_quick; /* guarded by lock, like those below */
 	bool is_taken;
+	bool is_kept;
 	bool is_watched;
 };
 
@@ -56,15 +69,19 @@ void turn_init(struct turn *t, bool is_of_use);
 
 /*
  * turn_take: before a thread reads. Blocks while it is another's turn. Returns the number of the caller's turn, who is to
- * look for a request until TURN_LOOK_NS have passed, or 0: he has none, and is to read. It is given back by one of these:
+ * look for a request until TURN_LOOK_NS have passed, or 0: he has none, and is to read.
  *
- * turn_found: a request was read. @is_awaited: somebody waits for its end; @was_there: it had come before it was looked for
- * (of a turn). turn_served() follows, with the same @is_awaited.
- * turn_missed: nothing was read.
+ * turn_give: gives it back, when a request was read or none came.
+ * turn_keep: or keeps it for the next request. turn_is_kept: whether it is the caller's still; if not, there is nothing to be
+ * given back.
+ *
+ * turn_found: a request was read. @is_awaited: somebody waits for its end. turn_served() follows, with the same @is_awaited.
  */
 unsigned turn_take(struct turn *t);
-void turn_found(struct turn *t, unsigned number, bool is_awaited, bool was_there, uint64_t now_ns);
-void turn_missed(struct turn *t, unsigned number);
+void turn_give(struct turn *t, unsigned number);
+void turn_keep(struct turn *t, unsigned number);
+bool turn_is_kept(const struct turn *t, unsigned number);
+void turn_found(struct turn *t, bool is_awaited, enum turn_how how, uint64_t now_ns);
 void turn_served(struct turn *t, bool is_awaited, uint64_t now_ns);
 
 /* turn_end: times are slow; all who wait go on. */

@@ -399,9 +399,9 @@ server=$(server_pid main)
 field() {
 	cat /proc/"$server"/task/*/status | awk -v name="$1:" '$1 == name { $1 = ""; sub(/^ /, ""); print }' | sort -u
 }
-# chown dac_override dac_read_search fowner fsetid setgid setuid linux_immutable sys_admin mknod setfcap
+# chown dac_override dac_read_search fowner fsetid setgid setuid linux_immutable sys_admin sys_nice mknod setfcap
 mask=0
-for bit in 0 1 2 3 4 6 7 9 21 27 31; do
+for bit in 0 1 2 3 4 6 7 9 21 23 27 31; do
 	mask=$((mask | 1 << bit))
 done
 mask=$(printf '%016x' "$mask")

@@ -2,13 +2,14 @@
 # SPDX-License-Identifier: Apache-2.0
 # Needs root, /dev/fuse, loop devices and two processors.
 #
-# Where requests come close one after the other one thread looks for them, and nobody waits for it who must not.
+# Where requests come close one after the other one thread looks for them, or serves on the processor of who asks, and
+# nobody waits for it who must not.
 # shellcheck disable=SC2317 # functions are called through check
 # shellcheck source=tests/integ/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_root
 need_fuse
-need_tools mkfs.ext4 losetup fsfreeze perl
+need_tools mkfs.ext4 losetup fsfreeze perl taskset
 [ "$(nproc)" -ge 2 ] || skip 'needs two processors'
 own_mounts "$0" "$@"
 start_test
@@ -55,6 +56,67 @@ server=$(keeper main get server_pid)
 check_same 'at first nobody looks for requests' 0 "$(in_turn)"
 check 'of one caller who asks again and again they are found so' within 60 comes_in_turn 0
 check 'a server that is asked for nothing sleeps' within 30 sleeps "$server"
+
+echo '# on the processor of who asks'
+ask_for_ever() { exec perl -e 'while (1) { stat "$ARGV[0]/none-$i"; $i++ }' "$target/here"; }
+# Of threads that are bound to one processor: which.
+bound_to() {
+	awk '$1 == "Cpus_allowed_list:" && $2 ~ /^[0-9]+$/ { print $2 }' "/proc/$server/task/"*/status
+}
+is_on() { [ "$(processor_of "$asks")" = "$1" ]; }
+# Scheduling policies of those that serve: 0, but 3 (SCHED_BATCH) of those that walk.
+policies() {
+	sed 's/.*) //' "/proc/$server/task/"*/stat | awk '$39 != 3 { print $39 }' | sort -u
+}
+processor_of() { awk '{ sub(/.*\) /, ""); print $37 }' "/proc/$1/stat"; }
+serves_where_it_is_asked() {
+	local processor
+
+	processor=$(processor_of "$asks") && [ "$(bound_to)" = "$processor" ]
+}
+mapfile -t processors < <(taskset -pc $$ | sed 's/.*: //' | tr , '\n' | awk -F- '{ for (i = $1; i <= $NF; i++) print i }')
+check_same 'no thread is bound at first' '' "$(bound_to)"
+ask_for_ever &
+asks=$!
+check 'one caller is served on his processor' within 60 serves_where_it_is_asked
+for processor in "${processors[@]:0:2}"; do
+	taskset -pc "$processor" "$asks" >"$scratch/out"
+	check_same "moved to $processor, he is there" "$processor" "$(within 30 is_on "$processor" && processor_of "$asks")"
+	check 'and is followed' within 60 serves_where_it_is_asked
+done
+kill "$asks"
+wait "$asks" 2>/dev/null || true
+is_free() { [ -z "$(bound_to)" ]; }
+check 'when he is gone the thread is free again' within 30 is_free
+check_same 'and of no other policy than others' 0 "$(policies)"
+check 'and sleeps' within 30 sleeps "$server"
+
+echo '# while he computes who was answered last'
+# 2,000 names, then for three seconds nothing: who serves on his processor has to wait behind him.
+ask_and_compute() {
+	exec perl -MTime::HiRes=time -e 'stat "$ARGV[0]/none-$_" for 1 .. 2000; syswrite STDOUT, "computes\n";
+		my $until = time + 3; 1 while time < $until' "$target/here" >"$scratch/fifo"
+}
+begin_to_compute() {
+	ask_and_compute &
+	asks=$!
+	read -r _ <"$scratch/fifo"
+}
+end_to_compute() {
+	kill "$asks"
+	wait "$asks" 2>/dev/null || true
+}
+mkfifo "$scratch/fifo"
+for i in 1 2 3; do
+	begin_to_compute
+	check "others are answered ($i)" timeout 1.5 stat -c %n "$target/there/$i"
+	end_to_compute
+done
+begin_to_compute
+check 'another server takes over' timeout 1.5 "$helpers/keeper_ctl" upgrade "$scratch/run/main" "$fsgroupfs"
+end_to_compute
+server=$(keeper main get server_pid)
+check_same 'no thread stays behind' 0 "$(policies)"
 
 echo '# a request that takes long'
 # Looks for names that are not there, then makes a FIFO, which waits until the disk is changed again.

@@ -43,13 +43,19 @@ static int tear_down(void **state)
 	return 0;
 }
 
+static enum turn_how how_read(unsigned number, bool was_there)
+{
+	return number == 0 ? TURN_SLEPT : was_there ? TURN_WAS_THERE : TURN_LOOKED;
+}
+
 /* One request, @after_ns after the last was served. Returns the number of the turn that it was read in. */
 static unsigned serve_one(struct fixture *f, uint64_t after_ns, bool is_awaited, bool was_there)
 {
 	unsigned number = turn_take(&f->turn);
 
 	f->now_ns += after_ns;
-	turn_found(&f->turn, number, is_awaited, was_there, f->now_ns);
+	turn_give(&f->turn, number);
+	turn_found(&f->turn, is_awaited, how_read(number, was_there), f->now_ns);
 	turn_served(&f->turn, is_awaited, f->now_ns);
 	return number;
 }
@@ -68,7 +74,7 @@ static bool is_quick(struct fixture *f)
 {
 	unsigned number = turn_take(&f->turn);
 
-	turn_missed(&f->turn, number);
+	turn_give(&f->turn, number);
 	return number != 0;
 }
 
@@ -153,7 +159,8 @@ static void found_while_another_is_served_stays_slow(void **state)
 	struct fixture *f = *state;
 
 	assert_int_equal(turn_take(&f->turn), 0);
-	turn_found(&f->turn, 0, true, false, f->now_ns);
+	turn_give(&f->turn, 0);
+	turn_found(&f->turn, true, TURN_SLEPT, f->now_ns);
 	assert_int_equal(serve(f, MANY, CLOSE_NS), 0);
 	turn_served(&f->turn, true, f->now_ns);
 	assert_int_not_equal(serve(f, MANY, CLOSE_NS), 0);
@@ -180,6 +187,52 @@ static void found_behind_one_that_nobody_waits_for_stays_quick(void **state)
 	}
 }
 
+static void found_late_by_who_did_not_look_stays_quick(void **state)
+{
+	struct fixture *f = *state;
+	unsigned number;
+
+	serve(f, MANY, CLOSE_NS);
+	number = turn_take(&f->turn);
+	turn_keep(&f->turn, number);
+	for (unsigned i = 0; i < MANY; i++) {
+		f->now_ns += MISSED_NS;
+		turn_found(&f->turn, true, TURN_SLEPT, f->now_ns);
+		turn_served(&f->turn, true, f->now_ns);
+		assert_true(turn_is_kept(&f->turn, number));
+	}
+}
+
+/* Who keeps it may be waiting for what another would have to do. */
+static void take_of_a_kept_turn_waits_until_nothing_comes(void **state)
+{
+	struct fixture *f = *state;
+	unsigned number;
+
+	serve(f, MANY, CLOSE_NS);
+	number = turn_take(&f->turn);
+	turn_keep(&f->turn, number);
+	assert_true(turn_is_kept(&f->turn, number));
+	assert_int_equal(turn_take(&f->turn), 0);
+	assert_false(turn_is_kept(&f->turn, number));
+	turn_give(&f->turn, 0);
+	/* To give it back later takes nothing away from the next one. */
+	assert_int_not_equal(serve(f, MANY, CLOSE_NS), 0);
+	number = turn_take(&f->turn);
+	turn_keep(&f->turn, number);
+	turn_give(&f->turn, number - 1);
+	assert_true(turn_is_kept(&f->turn, number));
+}
+
+static void keep_of_no_turn_keeps_nothing(void **state)
+{
+	struct fixture *f = *state;
+
+	turn_keep(&f->turn, 1);
+	assert_false(turn_is_kept(&f->turn, 1));
+	assert_false(turn_is_kept(&f->turn, 0));
+}
+
 /* It sleeps in read(2): who looked would take what it is woken for. */
 static void take_while_one_reads_waits_until_nothing_comes(void **state)
 {
@@ -188,8 +241,8 @@ static void take_while_one_reads_waits_until_nothing_comes(void **state)
 	assert_int_equal(turn_take(&f->turn), 0);
 	assert_int_equal(serve(f, 32, CLOSE_NS), 0);
 	assert_int_equal(turn_take(&f->turn), 0);
-	turn_missed(&f->turn, 0);
-	turn_missed(&f->turn, 0);
+	turn_give(&f->turn, 0);
+	turn_give(&f->turn, 0);
 	assert_int_not_equal(serve(f, MANY, CLOSE_NS), 0);
 }
 
@@ -198,7 +251,7 @@ static void *take_and_read(void *argument)
 	struct turn *t = argument;
 	unsigned number = turn_take(t);
 
-	turn_missed(t, number);
+	turn_give(t, number);
 	return (void *)(uintptr_t)number;
 }
 
@@ -222,7 +275,7 @@ static void take_while_it_is_anothers_ends_when_nothing_comes(void **state)
 	assert_int_not_equal(number, 0);
 	pthread_create(&thread, NULL, take_and_read, &f->turn);
 	assert_int_equal(join(thread), 0);
-	turn_missed(&f->turn, number);
+	turn_give(&f->turn, number);
 	assert_false(is_quick(f));
 }
 
@@ -239,10 +292,10 @@ static void missed_of_earlier_quick_times_leaves_the_turn(void **state)
 	assert_int_not_equal(serve(f, MANY, CLOSE_NS), number);
 	next = turn_take(&f->turn);
 	assert_int_not_equal(next, 0);
-	turn_missed(&f->turn, number);
+	turn_give(&f->turn, number);
 	pthread_create(&thread, NULL, take_and_read, &f->turn);
 	assert_int_equal(join(thread), 0);
-	turn_missed(&f->turn, next);
+	turn_give(&f->turn, next);
 }
 
 static void *take_and_serve(void *argument)
@@ -250,7 +303,10 @@ static void *take_and_serve(void *argument)
 	struct turn *t = argument;
 
 	for (unsigned i = 0; i < ROUNDS; i++) {
-		turn_found(t, turn_take(t), i % 3 != 0, false, 0);
+		unsigned number = turn_take(t);
+
+		turn_give(t, number);
+		turn_found(t, i % 3 != 0, how_read(number, false), 0);
 		turn_served(t, i % 3 != 0, 0);
 		if (i % 500 == 0)
 			turn_end(t);
@@ -286,6 +342,9 @@ int main(void)
 		TEST(found_while_another_is_served_stays_slow),
 		TEST(found_that_was_there_ends_quick_times),
 		TEST(found_behind_one_that_nobody_waits_for_stays_quick),
+		TEST(found_late_by_who_did_not_look_stays_quick),
+		TEST(take_of_a_kept_turn_waits_until_nothing_comes),
+		TEST(keep_of_no_turn_keeps_nothing),
 		TEST(take_while_one_reads_waits_until_nothing_comes),
 		TEST(take_while_it_is_anothers_ends_when_nothing_comes),
 		TEST(missed_of_earlier_quick_times_leaves_the_turn),

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FS_AFFINE_H
+#define FS_AFFINE_H
+
+/*
+ * affine: a thread that serves on the processor of the one who asks.
+ *
+ * Who asks sleeps until he has his answer, so the two can have one processor by turns, and the kernel goes from one to the other in
+ * a few microseconds. It does not know that, and wakes each where it finds a processor idle: then each request and each answer
+ * wakes a processor that sleeps, which takes longer than most requests take. So while one thread asks for one thing after the
+ * other, the thread of ours that reads these requests
+ *
+ * - binds itself to the processor on which he was last (/proc/TID/stat), and follows him when he turns out to be on another;
+ * - answers as a thread of SCHED_IDLE: where nothing but those run the scheduler takes a processor for idle (sched_idle_cpu() in
+ *   select_idle_sibling() of Linux), and leaves him there whom the answer wakes. As soon as we run again we are what we were.
+ *
+ * A thread of SCHED_IDLE runs when he sleeps again, who was answered, or when he has had 340 times as long as it (the weights
+ * of the scheduler), which is some ms. No request is served in that time, and no lock held (fs/ops_*.c answer in the end).
+ * Whoever has to be served meanwhile has the other threads (turn.h).
+ *
+ * libfuse writes an answer with writev(3), and cannot be told of another function, but where it was built with "custom io". So
+ * affine.c has one of that name, which takes the C library's place in this program: all but a bound thread's go on as they were.
+ *
+ * To come back from SCHED_IDLE takes CAP_SYS_NICE, or a limit of RLIMIT_NICE that hardly anybody has: in user namespaces this is
+ * of no use. Of one thread, no locks.
+ */
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum {
+	/* So many requests in a row of one thread, before it is followed. */
+	AFFINE_REQUESTS = 8,
+	/* A bound thread waits so long for the next one, before it is free again. */
+	AFFINE_WAIT_MS = 2,
+	/*
+	 * When nothing comes after so many answers until we look, he is looked for; twice as many from then on while he was on our
+	 * processor all the same, up to the most.
+	 */
+	AFFINE_LATE = 2,
+	AFFINE_LATE_MAX = 256,
+};
+
+struct affine {
+	bool is_of_use;
+	int proc_fd; /* not owned */
+	void (*answers)(void);
+	cpu_set_t
+		allowed; /* what the thread was bound to at first; all: nothing but by its cpuset(7) */
+	int processor; /* -1: it is not bound */
+	pid_t caller;
+	bool has_answered; /* him, last */
+	unsigned in_a_row; /* requests of his */
+	unsigned late, late_limit;
+};
+
+/* affine_is_possible: whether threads like the calling one can come back, which is tried by one. */
+bool affine_is_possible(void);
+
+/*
+ * affine_init: for the calling thread. @a stays where it is as long as that runs.
+ * @is_of_use: as affine_is_possible() said
+ * @proc_fd: of /proc, as @caller below sees it; kept, not owned
+ * @answers: called before a bound thread answers, for what is not to wait until it runs again
+ */
+void affine_init(struct affine *a, bool is_of_use, int proc_fd, void (*answers)(void));
+
+static inline bool affine_is_bound(const struct affine *a)
+{
+	return a->processor >= 0;
+}
+
+/*
+ * affine_note: a request was read.
+ * @caller: the thread that waits for it; 0: none, or not known
+ * @was_there: when it was looked for; else who was answered before it is on another processor, or had something else to do
+ */
+void affine_note(struct affine *a, pid_t caller, bool was_there);
+
+/* affine_leave: the thread is free. */
+void affine_leave(struct affine *a);
+
+#endif

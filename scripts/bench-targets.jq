@@ -25,18 +25,19 @@ def ratios($part; $fs; $what; $a; $b):
 	 select($x and $y) | select($x.value > 0 and $y.value > 0) |
 	 if $x.unit == "s" then $y.value / $x.value else $x.value / $y.value end];
 def measures($part; $fs; $regex): [$all.summary[] | select(.part == $part and .fs == $fs and (.what | test($regex))) | .what] | unique;
-# What nobody passes who serves names through /dev/fuse: his share of a call takes as long as that of the better of the two
-# servers of tests/bench/ceiling.c, which do nothing, and the call itself as long as on the tree. What needs no request,
-# and what was not asked of those two: the tree alone.
-def limit($part; $fs; $what; $b):
-	([("ceiling", "ceiling-awake") as $c | ratios($part; $fs; $what; $c; $b) | median | values] | max) as $server |
+# The servers of tests/bench/ceiling.c, which do nothing: while processors sleep where nobody runs, or as cpu_latency=0 has it.
+def ceilings($row): ["ceiling", "ceiling-awake", "ceiling-affine"] + if $row.is_awake then ["ceiling-0", "ceiling-awake-0"] else [] end;
+# What nobody passes who serves names through /dev/fuse: his share of a call takes as long as that of the best of those
+# servers, and the call itself as long as on the tree. What needs no request, and what was not asked of those: the tree alone.
+def limit($row; $part; $fs; $what; $b):
+	([ceilings($row)[] as $c | ratios($part; $fs; $what; $c; $b) | median | values] | max) as $server |
 	(if $b == "native" then 1 else ratios($part; $fs; $what; "native"; $b) | median end) as $tree |
 	if $server and $tree and ($what | test("stat$") | not) then 1 / (1 / $server + 1 / $tree) else $tree end;
 # Of a program that asks for one thing after the other, which git status does not: what it takes on the tree, and for each request that it waits for what
-# the better of those servers takes for one (chmod is one request a call).
-def program_limit($fs; $what; $of; $b):
-	([("ceiling", "ceiling-awake") as $c | $by["calls/\($fs)/1-thread chmod/\($c)"].median | values] | max) as $rate |
-	$by["programs/\($fs)/requests, \($what)/\($of)"].median as $requests |
+# the best of those servers takes for one (chmod is one request a call).
+def program_limit($row; $fs; $what; $b):
+	([ceilings($row)[] as $c | $by["calls/\($fs)/1-thread chmod/\($c)"].median | values] | max) as $rate |
+	$by["programs/\($fs)/requests, \($what)/\($row.of)"].median as $requests |
 	$by["programs/\($fs)/\($what)/native"].median as $tree | $by["programs/\($fs)/\($what)/\($b)"].median as $other |
 	if $rate and $requests and $tree and $other then $other / ($tree + $requests / $rate) else null end;
 # Of data that the kernel keeps for a server: what another one gets, whose requests are as few; of what it hands over to a
@@ -46,17 +47,15 @@ def data_limit($row; $fs; $what):
 	if $server == null then null elif $row.and_tree then 1 / (1 / $server + 1) else $server end;
 # A change of a mode that is to last with the run: beside it the group is changed, and a mark set.
 def chmod_limit($fs):
-	limit("calls"; $fs; "1-thread chmod"; "native") as $one | $by["calls/\($fs)/1-thread chmod/native"].median as $chmod |
+	limit({}; "calls"; $fs; "1-thread chmod"; "native") as $one | $by["calls/\($fs)/1-thread chmod/native"].median as $chmod |
 	$by["calls/\($fs)/1-thread setxattr/native"].median as $setxattr |
 	if $one and $chmod and $setxattr then 1 / (1 / $one + 1 + $chmod / $setxattr) else null end;
-# All of them let processors sleep: for whom keeps them awake, by cpu_latency=, none is a limit.
 def limit_of($row; $fs; $what):
-	if $row.is_awake then null
-	elif $row.limited_by then data_limit($row; $fs; $what)
+	if $row.limited_by then data_limit($row; $fs; $what)
 	elif $row.part == "programs" then
-		if $what == "git status" then null else program_limit($fs; $what; $row.of; $row.to) end
+		if $what == "git status" then null else program_limit($row; $fs; $what; $row.to) end
 	elif $row.lasts then chmod_limit($fs)
-	elif $row.to != "native" then limit($row.part; $fs; $what; $row.to) else null end;
+	elif $row.to != "native" then limit($row; $row.part; $fs; $what; $row.to) else null end;
 
 # Of one row and file system: [{value, ok, best, name}]; best: the limit; name: of the measure, where there are several.
 def held($row): if $row.least then .value >= $row.least elif $row.most then .value <= $row.most else null end;

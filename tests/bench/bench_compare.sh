@@ -31,11 +31,11 @@ at_most() {
 here=$(dirname "$(realpath "$0")")
 PARTS=${PARTS:-ready calls data programs memory}
 all='native pending pending-awake pending-shared converging virtual handed-off user-namespace bindfs passthrough_hp passthrough_hp-cached
-	passthrough_hp-killpriv ceiling ceiling-awake user-namespace-ceiling'
+	passthrough_hp-killpriv ceiling ceiling-awake ceiling-affine ceiling-0 ceiling-awake-0 user-namespace-ceiling'
 if [ -n "${QUICK:-}" ]; then
 	ROUNDS=${ROUNDS:-3} TYPES=${TYPES:-ext4}
 	CONTENDERS=${CONTENDERS:-native pending pending-awake pending-shared handed-off user-namespace bindfs passthrough_hp
-		passthrough_hp-killpriv ceiling ceiling-awake}
+		passthrough_hp-killpriv ceiling ceiling-awake ceiling-affine ceiling-0 ceiling-awake-0}
 	CALL_FILES=${CALL_FILES:-200} LARGE_FILES=${LARGE_FILES:-5000} MEMORY_FILES=${MEMORY_FILES:-10000}
 	PROGRAM_FILES=${PROGRAM_FILES:-500} READY_FILES=${READY_FILES:-1000 10000}
 	DATA_SIZE=${DATA_SIZE:-32M} IMAGE_SIZE=${IMAGE_SIZE:-2G} IMAGE_INODES=200000

@@ -4,7 +4,7 @@
  * ceiling: what /dev/fuse allows. A server that answers each request at once and touches no file system: nobody who
  * serves names and attributes through the same interface can be faster.
  *
- *     ceiling THREADS SPIN_US TARGET   mounts at TARGET and goes to the background; ends when it is unmounted
+ *     ceiling THREADS SPIN_US|affine TARGET   mounts at TARGET and goes to the background; ends when it is unmounted
  *
  * Nothing is remembered but one size, for all files: every name that is looked for is missing, everything that is made gets a number that says what
  * kind it is, and the kernel keeps for an hour what it was told. That is coherent for who makes files, uses and
@@ -12,12 +12,15 @@
  * it does not offer that (in a user namespace) what is written is taken and forgotten.
  *
  * With SPIN_US a thread that has answered looks for so long for the next request before it sleeps: then one thread is
- * best, for others that sleep would be woken by each request.
+ * best, for others that sleep would be woken by each request. With "affine" it serves who asks again and again on his processor
+ * (fs/affine.h), where one is best as well.
  */
 
 #define FUSE_USE_VERSION 318
 #include <errno.h>
+#include <fcntl.h>
 #include <fuse_lowlevel.h>
+#include <linux/fuse.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -30,6 +33,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fs/affine.h"
 #include "fs/base/cleanup.h"
 #include "fs/base/parse.h"
 
@@ -44,6 +48,7 @@ static const char VALUE[] = "value";
 struct ceiling {
 	struct fuse_session *session;
 	int64_t spin_ns;
+	bool is_affine;
 	int memory_fd;	/* what all files have in them */
 	int backing_id; /* of memory_fd, 0 until the first open; guarded by lock */
 	pthread_mutex_t lock;
@@ -280,29 +285,59 @@ static int64_t now_ns(void)
 	return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+static bool has_request(const struct ceiling *c)
+{
+	struct pollfd device = { .fd = fuse_session_fd(c->session), .events = POLLIN };
+
+	return poll(&device, 1, 0) != 0;
+}
+
 /* Until a request is there, or the time is over. */
 static void spin(const struct ceiling *c)
 {
-	struct pollfd device = { .fd = fuse_session_fd(c->session), .events = POLLIN };
 	int64_t until = c->spin_ns > 0 ? now_ns() + c->spin_ns : 0;
 
-	while (until > 0 && poll(&device, 1, 0) == 0 && now_ns() < until)
+	while (until > 0 && !has_request(c) && now_ns() < until)
 		;
+}
+
+/* Nobody waits for the others. */
+static pid_t who_waits(const struct fuse_buf *request)
+{
+	struct fuse_in_header in;
+
+	memcpy(&in, request->mem, sizeof(in)); /* libfuse has looked that it is so long */
+	return in.opcode == FUSE_FORGET || in.opcode == FUSE_BATCH_FORGET ||
+			       in.opcode == FUSE_INTERRUPT || in.opcode == FUSE_RELEASE ||
+			       in.opcode == FUSE_RELEASEDIR ?
+		       0 :
+		       (pid_t)in.pid;
+}
+
+static void ignore_answer(void)
+{
 }
 
 static void *serve(void *argument)
 {
 	struct ceiling *c = argument;
 	struct fuse_buf buf = { .mem = NULL };
+	AUTO_FD int proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct affine affine;
+	bool was_there;
 	int n;
 
+	affine_init(&affine, c->is_affine && affine_is_possible(), proc_fd, ignore_answer);
 	while (!fuse_session_exited(c->session)) {
 		spin(c);
+		was_there = c->is_affine && has_request(c);
 		n = fuse_session_receive_buf(c->session, &buf);
 		if (n == -EINTR || n == -EAGAIN)
 			continue;
 		if (n <= 0)
 			break;
+		if (c->is_affine)
+			affine_note(&affine, who_waits(&buf), was_there);
 		fuse_session_process_buf(c->session, &buf);
 	}
 	fuse_session_exit(c->session);
@@ -344,11 +379,12 @@ int main(int argc, char **argv)
 			      NULL };
 	struct fuse_args args = FUSE_ARGS_INIT(3, arguments);
 	struct ceiling c = { .lock = PTHREAD_MUTEX_INITIALIZER, .last = FIRST_NUMBER };
-	uint32_t threads, spin_us;
+	uint32_t threads, spin_us = 0;
 
+	c.is_affine = argc == 4 && strcmp(argv[2], "affine") == 0;
 	if (argc != 4 || parse_u32(argv[1], &threads) < 0 || threads == 0 ||
-	    threads > THREADS_MAX || parse_u32(argv[2], &spin_us) < 0) {
-		fprintf(stderr, "usage: ceiling THREADS SPIN_US TARGET\n");
+	    threads > THREADS_MAX || (!c.is_affine && parse_u32(argv[2], &spin_us) < 0)) {
+		fprintf(stderr, "usage: ceiling THREADS SPIN_US|affine TARGET\n");
 		return 2;
 	}
 	c.spin_ns = (int64_t)spin_us * 1000;

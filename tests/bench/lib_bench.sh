@@ -71,7 +71,7 @@ can_run() {
 		printf '# left out: %s: FUSE over io_uring is off (/sys/module/fuse/parameters/enable_uring)\n' "$1"
 		return 1
 		;;
-	pending-awake)
+	pending-awake | ceiling*-0)
 		[ ! -w /dev/cpu_dma_latency ] || return 0
 		printf '# left out: %s: there is no /dev/cpu_dma_latency\n' "$1"
 		return 1
@@ -128,6 +128,12 @@ enter_user_namespace() {
 	enter=(nsenter -t "$pid" -U -m --preserve-credentials)
 }
 
+# As cpu_latency=0 has it, until the descriptor $latency is closed.
+keep_processors_awake() {
+	exec {latency}>/dev/cpu_dma_latency
+	printf '\0\0\0\0' >&"$latency"
+}
+
 # As many as our server has: one for each processor, at least two.
 server_threads() { nproc | awk '{ print $1 < 2 ? 2 : $1 }'; }
 
@@ -146,6 +152,10 @@ show() {
 	enter=()
 	servers=()
 	holder=
+	latency=
+	case $contender in
+	ceiling*-0) keep_processors_awake ;;
+	esac
 	case $contender in
 	native) mount --bind "$lower" "$target" ;;
 	pending) overlay_of handoff=no coherence=exclusive paused ;;
@@ -175,8 +185,9 @@ show() {
 		"$passthrough_hp" -o allow_other --nopassthrough "$lower" "$target" >/dev/null
 		served_by passthrough_hp
 		;;
-	ceiling) show_ceiling "$(server_threads)" 0 ;;
-	ceiling-awake) show_ceiling 1 1000 ;;
+	ceiling | ceiling-0) show_ceiling "$(server_threads)" 0 ;;
+	ceiling-awake | ceiling-awake-0) show_ceiling 1 1000 ;;
+	ceiling-affine) show_ceiling 1 affine ;;
 	user-namespace-ceiling)
 		enter_user_namespace
 		show_ceiling 1 1000
@@ -187,6 +198,7 @@ show() {
 hide() {
 	"${enter[@]}" umount "$target"
 	[ ${#servers[@]} = 0 ] || "$helpers/keeper_ctl" gone "${servers[@]}"
+	[ -z "$latency" ] || exec {latency}>&-
 	if [ -n "$holder" ]; then
 		kill "$holder"
 		wait "$holder" 2>/dev/null || true

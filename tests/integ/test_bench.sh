@@ -32,10 +32,11 @@ warnings() { grep -c warning "$scratch/guard"; }
 check 'all of it runs' passes "$repository/tests/bench/bench_all.sh"
 
 ours='handed-off pending pending-shared user-namespace'
-callers=$ours
-[ ! -w /dev/cpu_dma_latency ] || callers=${ours/pending /pending pending-awake }
+callers=$ours ceilings='ceiling ceiling-affine ceiling-awake'
+[ ! -w /dev/cpu_dma_latency ] || callers=${ours/pending /pending pending-awake } \
+	ceilings='ceiling ceiling-0 ceiling-affine ceiling-awake ceiling-awake-0'
 check_same 'whose data is moved' "bindfs $ours" "$(contenders data | sed 's/native //;s/ passthrough_hp[a-z-]*//')"
-check_same 'who is called' "bindfs ceiling ceiling-awake $callers" "$(contenders calls | sed 's/native //;s/ passthrough_hp//')"
+check_same 'who is called' "bindfs $ceilings $callers" "$(contenders calls | sed 's/native //;s/ passthrough_hp//')"
 check_same 'in whom programs run' "bindfs $callers" "$(contenders programs | sed 's/native //;s/ passthrough_hp//')"
 check_same 'who is weighed' 'bindfs pending pending-shared user-namespace' "$(contenders memory | sed 's/ passthrough_hp//')"
 check_same 'whom one waits for' 'chown, chmod fsgroupctl fsgroupfs one pass' "$(contenders ready)"

@@ -45,11 +45,11 @@ def program_limit($row; $fs; $what; $b):
 def data_limit($row; $fs; $what):
 	(ratios("data"; $fs; $what; $row.limited_by; "native") | median) as $server |
 	if $server == null then null elif $row.and_tree then 1 / (1 / $server + 1) else $server end;
-# A change of a mode that is to last with the run: beside it the group is changed, and a mark set.
+# A change of a mode that is to last with the run: before it the group and the mode are brought to what was shown, and a mark set.
 def chmod_limit($fs):
 	limit({}; "calls"; $fs; "1-thread chmod"; "native") as $one | $by["calls/\($fs)/1-thread chmod/native"].median as $chmod |
 	$by["calls/\($fs)/1-thread setxattr/native"].median as $setxattr |
-	if $one and $chmod and $setxattr then 1 / (1 / $one + 1 + $chmod / $setxattr) else null end;
+	if $one and $chmod and $setxattr then 1 / (1 / $one + 2 + $chmod / $setxattr) else null end;
 def limit_of($row; $fs; $what):
 	if $row.limited_by then data_limit($row; $fs; $what)
 	elif $row.part == "programs" then

@@ -138,9 +138,9 @@ static void follow(struct affine *a)
 
 void affine_note(struct affine *a, pid_t caller, bool was_there)
 {
-	if (a->has_answered && !was_there)
+	if (a->is_awaited && !was_there)
 		a->late++;
-	a->has_answered = caller != 0;
+	a->is_awaited = caller != 0;
 	if (!a->is_of_use || caller == 0)
 		return;
 	if (caller != a->caller) {
@@ -170,7 +170,7 @@ ssize_t writev(int fd, const struct iovec *iov, int count)
 	ssize_t n;
 	int r, error;
 
-	if (!own || !affine_is_bound(own) || !is_answer(iov, count))
+	if (!own || !affine_is_bound(own) || !own->is_awaited || !is_answer(iov, count))
 		return syscall(SYS_writev, fd, iov, count);
 	own->answers();
 	(void)be(SCHED_IDLE);

@@ -11,7 +11,7 @@
  * other, the thread of ours that reads these requests
  *
  * - binds itself to the processor on which he was last (/proc/TID/stat), and follows him when he turns out to be on another;
- * - answers as a thread of SCHED_IDLE: where nothing but those run the scheduler takes a processor for idle (sched_idle_cpu() in
+ * - answers him as a thread of SCHED_IDLE: where nothing but those run the scheduler takes a processor for idle (sched_idle_cpu() in
  *   select_idle_sibling() of Linux), and leaves him there whom the answer wakes. As soon as we run again we are what we were.
  *
  * A thread of SCHED_IDLE runs when he sleeps again, who was answered, or when he has had 340 times as long as it (the weights
@@ -51,7 +51,7 @@ struct affine {
 		allowed; /* what the thread was bound to at first; all: nothing but by its cpuset(7) */
 	int processor; /* -1: it is not bound */
 	pid_t caller;
-	bool has_answered; /* him, last */
+	bool is_awaited;   /* the last request, by him */
 	unsigned in_a_row; /* requests of his */
 	unsigned late, late_limit;
 };

@@ -18,6 +18,7 @@
 #   keeper NAME send|get|wait ...             talks to it (tests/helpers/keeper_ctl.c)
 #   turns_native NAME [VERB]                  waits for its hand-off
 #   within SECONDS COMMAND...                 tries it again and again until it succeeds: for what has no event
+#   stop_process PID                          stops it, and waits until it has
 #   as UID GID GROUPS COMMAND...              runs a command as another user; GROUPS may be ""
 #
 # The programs are taken from $BIN, the helpers from $TESTBIN/helpers; is_sanitized is not empty where they were built
@@ -100,6 +101,16 @@ within() {
 		sleep 0.02
 	done
 	"$@"
+}
+
+# None of its threads will do anything more; but those that wait in the kernel for a disk.
+is_stopped() {
+	! awk '{ sub(/.*\) /, "") } $1 == "R" || $1 == "S" { runs = 1 } END { exit !runs }' "/proc/$1/task/"*/stat
+}
+
+# stop_process PID: SIGSTOP, and not before it has come: a thread that gets no processor meanwhile keeps others going.
+stop_process() {
+	kill -STOP "$1" && within 20 is_stopped "$1"
 }
 
 mounts_below() {

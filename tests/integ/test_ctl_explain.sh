@@ -102,7 +102,7 @@ keeper=$(awk '/^PPid/ { print $2 }' "/proc/$server/status")
 in_time() { timeout 6 "$BIN/fsgroupctl" "$@" 2>"$scratch/stderr"; }
 check_same 'explain goes by the server in play' "$server" "$(pgrep -P "$keeper" | head -n 1)"
 for pid in "$server" "$keeper"; do
-	kill -STOP "$pid"
+	stop_process "$pid"
 	status=0
 	in_time explain "$pod/d0" || status=$?
 	check_same 'stopped: the answer comes in time, and is a failure' 1 "$status"

@@ -280,13 +280,13 @@ finish 'handed off'
 echo '# a server that hangs'
 begin handoff=no watchdog=1
 hanging=$(keeper main get server_pid)
-kill -STOP "$hanging"
+check 'is stopped' stop_process "$hanging"
 check_same 'answers all the same, in time' 'content of a' "$(timeout 8 cat "$target/a")"
 check 'by another server' fails kill -0 "$hanging"
 check_same 'which is the second' 1 "$(restarts)"
 finish hanging
 begin handoff=no watchdog=1
-check 'stopped while nobody asks for anything' kill -STOP "$(keeper main get server_pid)"
+check 'stopped while nobody asks for anything' stop_process "$(keeper main get server_pid)"
 check 'it is replaced, for nobody sees what it has read' keeper main wait restarts=1
 finish 'stopped'
 

@@ -77,7 +77,7 @@ late() {
 }
 late hanging impostor-mute &
 late_start=$!
-kill -STOP "$(keeper stopped get server_pid)"
+stop_process "$(keeper stopped get server_pid)"
 late stopped same &
 late_drain=$!
 

@@ -123,11 +123,17 @@ uint64_t request_node(const void *bytes, size_t len)
 	return read_header(bytes, len, &in) ? in.nodeid : 0;
 }
 
-pid_t request_caller(const void *bytes, size_t len)
+bool request_is_awaited(uint32_t opcode)
+{
+	return opcode != FUSE_FORGET && opcode != FUSE_BATCH_FORGET && opcode != FUSE_INTERRUPT &&
+	       opcode != FUSE_RELEASE && opcode != FUSE_RELEASEDIR;
+}
+
+pid_t request_waiter(const void *bytes, size_t len)
 {
 	struct in_header in;
 
-	return read_header(bytes, len, &in) ? (pid_t)in.pid : 0;
+	return read_header(bytes, len, &in) && request_is_awaited(in.opcode) ? (pid_t)in.pid : 0;
 }
 
 uint64_t request_unique(const void *bytes, size_t len)

@@ -36,8 +36,11 @@ bool request_opcode(const void *bytes, size_t len, uint32_t *ret_opcode);
 /* request_node: the node it is about; 0: none. */
 uint64_t request_node(const void *bytes, size_t len);
 
-/* request_caller: the thread that asks; 0: the kernel itself, or one of another pid namespace. */
-pid_t request_caller(const void *bytes, size_t len);
+/* request_is_awaited: whether somebody waits for its end. Else it is the kernel's own: whose call led to it has gone on. */
+bool request_is_awaited(uint32_t opcode);
+
+/* request_waiter: the thread that waits for its end; 0: nobody does, or one of another pid namespace. */
+pid_t request_waiter(const void *bytes, size_t len);
 
 /* request_unique: what a reply must name. */
 uint64_t request_unique(const void *bytes, size_t len);

@@ -330,13 +330,6 @@ static enum turn_how look_for_request(const struct overlay *ov, struct affine *a
 	return TURN_LOOKED;
 }
 
-/* The kernel's own: whose call led to them has gone on. */
-static bool is_awaited(uint32_t opcode)
-{
-	return opcode != FUSE_FORGET && opcode != FUSE_BATCH_FORGET && opcode != FUSE_INTERRUPT &&
-	       opcode != FUSE_RELEASE && opcode != FUSE_RELEASEDIR;
-}
-
 /* Reads a request, if there is one and the session is not drained. Returns its length, or as libfuse does. */
 static int receive(struct overlay *ov, struct reader *self, struct fuse_buf *io_buf)
 {
@@ -398,9 +391,9 @@ static void serve_device(struct overlay *ov, struct reader *self)
 			break;
 		}
 		now_ns = clock_now_ns();
-		caller_waits = is_awaited(opcode);
+		caller_waits = request_is_awaited(opcode);
 		how = follow_caller(&threads->turn, turn, affine,
-				    caller_waits ? request_caller(buf.mem, (size_t)n) : 0, how);
+				    request_waiter(buf.mem, (size_t)n), how);
 		turn_found(&threads->turn, caller_waits, how, now_ns);
 		if (caller_waits)
 			cpu_latency_note(&ov->cpu_latency, now_ns);

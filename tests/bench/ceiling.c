@@ -20,7 +20,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <fuse_lowlevel.h>
-#include <linux/fuse.h>
 #include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
@@ -36,6 +35,7 @@
 #include "fs/affine.h"
 #include "fs/base/cleanup.h"
 #include "fs/base/parse.h"
+#include "fs/request.h"
 
 enum { THREADS_MAX = 64, MEMORY_BYTES = 1 << 20, FIRST_NUMBER = 1 };
 
@@ -301,19 +301,6 @@ static void spin(const struct ceiling *c)
 		;
 }
 
-/* Nobody waits for the others. */
-static pid_t who_waits(const struct fuse_buf *request)
-{
-	struct fuse_in_header in;
-
-	memcpy(&in, request->mem, sizeof(in)); /* libfuse has looked that it is so long */
-	return in.opcode == FUSE_FORGET || in.opcode == FUSE_BATCH_FORGET ||
-			       in.opcode == FUSE_INTERRUPT || in.opcode == FUSE_RELEASE ||
-			       in.opcode == FUSE_RELEASEDIR ?
-		       0 :
-		       (pid_t)in.pid;
-}
-
 static void ignore_answer(void)
 {
 }
@@ -337,7 +324,7 @@ static void *serve(void *argument)
 		if (n <= 0)
 			break;
 		if (c->is_affine)
-			affine_note(&affine, who_waits(&buf), was_there);
+			affine_note(&affine, request_waiter(buf.mem, (size_t)n), was_there);
 		fuse_session_process_buf(c->session, &buf);
 	}
 	fuse_session_exit(c->session);

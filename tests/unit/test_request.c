@@ -69,6 +69,7 @@ static void ask_all(const struct bytes *b, size_t len)
 	request_begin(copy, len);
 	(void)request_opens_file(copy, len, &node, &pid);
 	(void)request_unique(copy, len);
+	(void)request_waiter(copy, len);
 	(void)request_is_init(copy, len);
 	(void)request_supplementary_group();
 	(void)request_kills_acl_sgid();
@@ -133,6 +134,27 @@ static struct bytes make_create(uint32_t count, uint32_t group)
 	put_u32(&b, group);
 	set_extension_words(&b, 2);
 	return b;
+}
+
+static void request_waiter_of_what_nobody_waits_for_is_none(void **state)
+{
+	static const uint32_t awaited[] = { FUSE_LOOKUP, FUSE_OPEN, FUSE_WRITE, TMPFILE };
+	static const uint32_t others[] = { FUSE_FORGET, FUSE_BATCH_FORGET, FUSE_INTERRUPT,
+					   FUSE_RELEASE, FUSE_RELEASEDIR };
+	struct bytes b;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_SIZE(awaited); i++) {
+		b = make(awaited[i]);
+		assert_true(request_is_awaited(awaited[i]));
+		assert_int_equal(request_waiter(b.data, b.len), 99);
+		assert_int_equal(request_waiter(b.data, HEADER - 1), 0);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(others); i++) {
+		b = make(others[i]);
+		assert_false(request_is_awaited(others[i]));
+		assert_int_equal(request_waiter(b.data, b.len), 0);
+	}
 }
 
 static void request_supplementary_group_is_found(void **state)
@@ -464,6 +486,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(request_opens_file_only_opens_are_told),
 		cmocka_unit_test(request_opens_file_short_header_is_none),
+		cmocka_unit_test(request_waiter_of_what_nobody_waits_for_is_none),
 		cmocka_unit_test(request_supplementary_group_is_found),
 		cmocka_unit_test(request_supplementary_group_after_another_extension_is_found),
 		cmocka_unit_test(request_supplementary_group_none_is_unset),

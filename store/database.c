@@ -89,6 +89,8 @@ int store_errno(sqlite3 *db, int rc)
 		return system_errno(db, -EIO) == -ENOSPC ? -ENOSPC : -EIO;
 	case SQLITE_CORRUPT:
 	case SQLITE_NOTADB:
+	/* Our statements fit our schema: where one fails, the schema is no longer what was made. */
+	case SQLITE_ERROR:
 		return -EUCLEAN;
 	case SQLITE_CONSTRAINT:
 		return constraint_errno(rc);

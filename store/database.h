@@ -168,13 +168,20 @@ void store_error_set(const char *format, ...) __attribute__((format(printf, 1, 2
 /* store_now_ms: the time that records are stamped with. */
 int64_t store_now_ms(void);
 
+/* What a database's header and tables together say of whose it is. */
+enum schema_kind {
+	SCHEMA_OURS,
+	SCHEMA_NEWER,	/* ours, of a version that this program does not know */
+	SCHEMA_FOREIGN, /* another program's */
+	SCHEMA_DAMAGED, /* the tables are ours, the header says otherwise */
+};
+
 /*
- * schema_version: the user_version of the database. schema_is_foreign: it is a database, but another
- * program's. Both return SQLite's result code. schema_migrate: brings it to STORE_SCHEMA_VERSION in one
- * transaction; 0 or -errno.
+ * schema_version: the user_version of the database. Both return SQLite's result code. schema_migrate: brings it to
+ * STORE_SCHEMA_VERSION in one transaction; 0 or -errno.
  */
 int schema_version(sqlite3 *db, int *ret_version);
-int schema_is_foreign(sqlite3 *db, bool *ret_foreign);
+int schema_kind(sqlite3 *db, enum schema_kind *ret_kind);
 int schema_migrate(sqlite3 *db);
 
 /* The rest of a run's part in store_setup_done(), with its result; in the caller's transaction. */

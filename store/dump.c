@@ -307,8 +307,9 @@ static int restore_volume(struct store *s, const char *text, char **ret_id)
 /* What SQLite's JSON functions do not like of a text is the text's fault. */
 static int text_errno(int error)
 {
-	return error == -EIO && strstr(store_error_text(), sqlite3_errstr(SQLITE_ERROR)) ? -EINVAL :
-											   error;
+	return error == -EUCLEAN && strstr(store_error_text(), sqlite3_errstr(SQLITE_ERROR)) ?
+		       -EINVAL :
+		       error;
 }
 
 int store_volume_restore(struct store *s, const char *text, char **ret_id)

@@ -2,13 +2,18 @@
 #include "store/database.h"
 
 #include <stdio.h>
+#include <string.h>
 
 /* "fsgv": tells file(1), and us, whose database this is. */
 enum { APPLICATION_ID = 0x66736776 };
 
+/* No other program's database has as many tables that are named as ours are. */
+enum { OUR_TABLES_MIN = 4 };
+
 /*
  * The schema: migrations[n] brings a database from user_version n to n + 1. A row that has been
  * released is never changed; a change of the schema is a new row, and a fixture of the version before.
+ * Each changes a table or an index: two versions with the same ones would be taken for a damaged number.
  */
 static const char *const migrations[] = {
 	"CREATE TABLE run ("
@@ -140,17 +145,15 @@ int schema_version(sqlite3 *db, int *ret_version)
 	return query_int(db, "PRAGMA user_version", ret_version);
 }
 
-int schema_is_foreign(sqlite3 *db, bool *ret_foreign)
+/* The tables of version 1, which every version has. */
+static int count_tables(sqlite3 *db, int *ret_ours, int *ret_all)
 {
-	int version = 0, application = 0, tables = 0, rc;
+	int rc = query_int(db,
+			   "SELECT count(*) FROM sqlite_schema WHERE type = 'table' AND name IN"
+			   " ('run', 'volume', 'marker', 'failure', 'device', 'reserve', 'event')",
+			   ret_ours);
 
-	if ((rc = schema_version(db, &version)) != SQLITE_OK ||
-	    (rc = query_int(db, "PRAGMA application_id", &application)) != SQLITE_OK ||
-	    (rc = query_int(db, "SELECT count(*) FROM sqlite_schema", &tables)) != SQLITE_OK)
-		return rc;
-	*ret_foreign =
-		application == 0 ? version == 0 && tables > 0 : application != APPLICATION_ID;
-	return SQLITE_OK;
+	return rc == SQLITE_OK ? query_int(db, "SELECT count(*) FROM sqlite_schema", ret_all) : rc;
 }
 
 static int migrate_locked(sqlite3 *db)
@@ -166,6 +169,74 @@ static int migrate_locked(sqlite3 *db)
 	snprintf(stamp, sizeof(stamp), "PRAGMA application_id = %d; PRAGMA user_version = %d",
 		 APPLICATION_ID, STORE_SCHEMA_VERSION);
 	return sqlite3_exec(db, stamp, NULL, NULL, NULL);
+}
+
+static int query_schema(sqlite3 *db, sqlite3_stmt **ret_stmt)
+{
+	return sqlite3_prepare_v2(db, "SELECT name, sql FROM sqlite_schema ORDER BY name", -1,
+				  ret_stmt, NULL);
+}
+
+/* Two statements' next rows have the same two columns, or both have no more rows (*ret_rc is SQLITE_DONE). */
+static bool rows_are_same(sqlite3_stmt *a, sqlite3_stmt *b, int *ret_rc)
+{
+	*ret_rc = sqlite3_step(a);
+	if (sqlite3_step(b) != *ret_rc || (*ret_rc != SQLITE_ROW && *ret_rc != SQLITE_DONE))
+		return false;
+	for (int i = 0; i < 2 && *ret_rc == SQLITE_ROW; i++) {
+		const char *mine = (const char *)sqlite3_column_text(a, i);
+		const char *other = (const char *)sqlite3_column_text(b, i);
+
+		if (!mine != !other || (mine && strcmp(mine, other) != 0))
+			return false;
+	}
+	return true;
+}
+
+/* Whether the tables and indexes are exactly those of STORE_SCHEMA_VERSION. */
+static int is_latest(sqlite3 *db, bool *ret_latest)
+{
+	sqlite3_stmt *own = NULL, *made = NULL;
+	sqlite3 *latest = NULL;
+	int rc = sqlite3_open_v2(":memory:", &latest, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
+				 NULL);
+	int step = SQLITE_ROW;
+
+	if (rc == SQLITE_OK)
+		rc = migrate_locked(latest);
+	if (rc == SQLITE_OK)
+		rc = query_schema(latest, &made);
+	if (rc == SQLITE_OK)
+		rc = query_schema(db, &own);
+	while (rc == SQLITE_OK && step == SQLITE_ROW && rows_are_same(own, made, &step))
+		;
+	*ret_latest = rc == SQLITE_OK && step == SQLITE_DONE;
+	sqlite3_finalize(own);
+	sqlite3_finalize(made);
+	sqlite3_close(latest);
+	return rc;
+}
+
+int schema_kind(sqlite3 *db, enum schema_kind *ret_kind)
+{
+	int version = 0, application = 0, ours = 0, all = 0, rc;
+	bool latest = false;
+
+	if ((rc = schema_version(db, &version)) != SQLITE_OK ||
+	    (rc = query_int(db, "PRAGMA application_id", &application)) != SQLITE_OK ||
+	    (rc = count_tables(db, &ours, &all)) != SQLITE_OK)
+		return rc;
+	if (application == 0 ? version == 0 && all > 0 : application != APPLICATION_ID) {
+		/* A flipped bit must not make ours a stranger's, of which nothing would be set aside. */
+		*ret_kind = ours >= OUR_TABLES_MIN ? SCHEMA_DAMAGED : SCHEMA_FOREIGN;
+		return SQLITE_OK;
+	}
+	*ret_kind = SCHEMA_OURS;
+	if (version <= STORE_SCHEMA_VERSION)
+		return SQLITE_OK;
+	rc = is_latest(db, &latest);
+	*ret_kind = latest ? SCHEMA_DAMAGED : SCHEMA_NEWER;
+	return rc;
 }
 
 int schema_migrate(sqlite3 *db)

@@ -170,22 +170,27 @@ static int run_check(sqlite3 *db, const char *pragma)
 /* Before anything is written: is it ours, not from the future, and whole? */
 static int inspect(sqlite3 *db)
 {
-	bool foreign = false;
+	enum schema_kind kind = SCHEMA_OURS;
 	int version = 0;
-	int r = store_errno(db, schema_is_foreign(db, &foreign));
+	int r = store_errno(db, schema_kind(db, &kind));
 
 	if (r < 0 || (r = store_errno(db, schema_version(db, &version))) < 0)
 		return r;
-	if (foreign) {
+	switch (kind) {
+	case SCHEMA_OURS:
+		return run_check(db, "PRAGMA quick_check(1)");
+	case SCHEMA_DAMAGED:
+		store_error_set("the header does not fit the tables");
+		return -EUCLEAN;
+	case SCHEMA_FOREIGN:
 		store_error_set("the file is another program's database");
 		return -EINVAL;
-	}
-	if (version > STORE_SCHEMA_VERSION) {
+	case SCHEMA_NEWER:
 		store_error_set("schema version %d is newer than %d, the newest this program knows",
 				version, STORE_SCHEMA_VERSION);
 		return -ENOTSUP;
 	}
-	return run_check(db, "PRAGMA quick_check(1)");
+	return -EINVAL;
 }
 
 static int configure_connection(sqlite3 *db)
@@ -219,15 +224,6 @@ static int configure_database(sqlite3 *db)
 	return store_errno(db, sqlite3_exec(db, sql, NULL, NULL, NULL));
 }
 
-/* The schema's statements not compiling means that tables are missing: the file is damaged. */
-static int prepare(struct store *s)
-{
-	int rc = database_prepare_all(s);
-	int r = store_errno(s->db, rc);
-
-	return (rc & 0xff) == SQLITE_ERROR ? -EUCLEAN : r;
-}
-
 static int open_database(struct store *s, const char *path)
 {
 	int rc = sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL);
@@ -237,7 +233,7 @@ static int open_database(struct store *s, const char *path)
 	    (r = configure_database(s->db)) < 0)
 		return r;
 	r = schema_migrate(s->db);
-	if (r < 0 || (r = prepare(s)) < 0)
+	if (r < 0 || (r = store_errno(s->db, database_prepare_all(s))) < 0)
 		return r;
 	sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0, NULL);
 

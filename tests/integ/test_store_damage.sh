@@ -95,13 +95,12 @@ check 'volumes while there is room' ctl mount --plugin emptyDir --target "$scrat
 check 'another' ctl mount --plugin local --source "$scratch/other" --target "$scratch/b" --fsgroup 4300 --volume-id local
 check 'a third' ctl mount --plugin hostPath --source "$scratch/other" --target "$scratch/c" --volume-id host
 check 'to its end' ctl wait local --for native --timeout 30
-cat /dev/zero >"$scratch/a/data" 2>"$scratch/null" || true
-sync "$scratch/a/data"
+check 'a volume is written to' fill_up "$scratch/a/data"
 check_same 'what was written to a volume fills the disk' 0 "$(stat -fc %a "$scratch/full")"
 check_same 'status works' native "$(state_of eater)"
 check 'reconstruct works' ctl reconstruct
 kill_daemon KILL
-cat /dev/zero >>"$scratch/a/data" 2>"$scratch/null" || true
+check 'and again' fill_up "$scratch/a/data"
 check_same 'a daemon starts' native "$(state_of local)"
 umount "$scratch/c"
 check 'and finishes a tear-down' until_list 'all(.[]; .id != "host")'

@@ -88,12 +88,12 @@ store() { sqlite3 "$FSGROUPFS_ROOT/var/lib/fsgroupfs/store.db" "$1"; }
 check 'mount' ctl mount --plugin local --source "$data" --target "$pod" --fsgroup 4242 --converge-rate 1 --volume-id live
 kill_daemon KILL
 version=$(store 'PRAGMA user_version')
-store 'PRAGMA user_version = 9999'
+store 'ALTER TABLE volume ADD COLUMN later TEXT; PRAGMA user_version = 9999'
 check 'is refused by name' refuses 1 'made by a newer version' status live
 check_same 'the volume is left alone' "0:4242:660" "$(attributes "$pod/d19/f1999")"
 check 'and can be written' sh -c 'echo more >"$1/d19/new"' _ "$pod"
 check_same 'nothing was set aside' '' "$(find "$FSGROUPFS_ROOT/var/lib/fsgroupfs" -name '*.damaged-*')"
-store "PRAGMA user_version = $version"
+store "ALTER TABLE volume DROP COLUMN later; PRAGMA user_version = $version"
 check_same 'the right daemon goes on with it' converging "$(state_of live)"
 check 'unmount' ctl unmount live
 rm "$data/d19/new"
@@ -124,8 +124,7 @@ export FSGROUPFS_ROOT=$scratch/full
 check 'mount while there is room' ctl mount --plugin local --source "$data" --target "$pod" --fsgroup 4244 \
 	--converge-rate 50 --volume-id before
 mkdir "$scratch/second" "$scratch/full/fresh"
-cat /dev/zero >"$scratch/full/filler" 2>/dev/null || true
-sync "$scratch/full/filler"
+check 'the disk is filled' fill_up "$scratch/full/filler"
 check 'a mount whose state has no room says so' refuses 1 'No space left' --root "$scratch/full/fresh" \
 	mount --plugin emptyDir --target "$scratch/second" --fsgroup "$GROUP" --volume-id after
 check_same 'nothing of it is left' '' "$(mounts_below "$scratch/second")"

@@ -81,6 +81,9 @@ static void replace_text(char **io_text, const char *text)
 	*io_text = text ? strdup(text) : NULL;
 }
 
+/* Each version differs from the one before in its number and in its tables (store/schema.c). */
+#define NEWER_SCHEMA "ALTER TABLE volume ADD COLUMN later TEXT; PRAGMA user_version = 99"
+
 static int raw_exec(const char *path, const char *sql)
 {
 	sqlite3 *db = NULL;
@@ -101,6 +104,27 @@ static void overwrite(const char *path, off_t offset, size_t len, int byte)
 	assert_non_null(bytes);
 	memset(bytes, byte, len);
 	assert_int_equal(pwrite(fd, bytes, len, offset), len);
+}
+
+static size_t read_file(const char *path, char **ret_bytes)
+{
+	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
+	struct stat st;
+
+	assert_true(fd >= 0);
+	assert_int_equal(fstat(fd, &st), 0);
+	*ret_bytes = malloc((size_t)st.st_size + 1);
+	assert_non_null(*ret_bytes);
+	assert_int_equal(read(fd, *ret_bytes, (size_t)st.st_size), st.st_size);
+	return (size_t)st.st_size;
+}
+
+static void write_file(const char *path, const char *bytes, size_t len)
+{
+	AUTO_FD int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, bytes, len), len);
 }
 
 /* Closes the store and empties its log, which would heal what a test damages. */
@@ -286,6 +310,63 @@ static void store_open_missing_table_is_set_aside(void **state)
 	expect_set_aside(f);
 }
 
+/* Our tables under another's name or number are a damaged header: else a flipped bit would stop the node. */
+static void store_open_wrong_header_is_set_aside(void **state)
+{
+	static const char *const wrong[] = { "PRAGMA application_id = 7",
+					     "PRAGMA user_version = 99", "PRAGMA user_version = 1",
+					     "PRAGMA user_version = 0" };
+	struct fixture *f = fixture_of(state);
+
+	for (size_t i = 0; i < ARRAY_SIZE(wrong); i++) {
+		store_close(f->store);
+		f->store = NULL;
+		assert_int_equal(raw_exec(f->path, wrong[i]), SQLITE_OK);
+		assert_int_equal(store_try(f->path), -EUCLEAN);
+		expect_set_aside(f);
+	}
+}
+
+static void store_open_any_flipped_bit_of_the_header_opens_or_is_set_aside(void **state)
+{
+	struct fixture *f = fixture_of(state);
+	AUTO_FREE char *image = NULL;
+	size_t len;
+
+	insert_volume(f->store, "v");
+	store_close(f->store); /* and with it, what is in the log is written */
+	f->store = NULL;
+	len = read_file(f->path, &image);
+	for (size_t i = 0; i < 100; i++) {
+		AUTO_FREE char *aside = NULL;
+
+		assert_int_equal(raw_exec(f->path, "PRAGMA wal_checkpoint(TRUNCATE)"), SQLITE_OK);
+		image[i] ^= 1 << i % 8;
+		write_file(f->path, image, len);
+		image[i] ^= 1 << i % 8;
+		assert_int_equal(store_open(f->path, &f->store, &aside), 0);
+		close_without_log(f);
+	}
+}
+
+static void store_open_garbled_schema_text_is_set_aside(void **state)
+{
+	struct fixture *f = fixture_of(state);
+	AUTO_FREE char *image = NULL;
+	char *at;
+	size_t len;
+
+	store_close(f->store);
+	f->store = NULL;
+	assert_int_equal(raw_exec(f->path, "PRAGMA wal_checkpoint(TRUNCATE)"), SQLITE_OK);
+	len = read_file(f->path, &image);
+	at = memmem(image, len, "json_valid", strlen("json_valid"));
+	assert_non_null(at);
+	at[strlen("json")] = 'X'; /* a function that there is none of */
+	write_file(f->path, image, len);
+	expect_set_aside(f);
+}
+
 static void store_open_log_without_database_is_set_aside(void **state)
 {
 	struct fixture *f = fixture_of(state);
@@ -312,19 +393,6 @@ static void store_open_damaged_twice_keeps_both(void **state)
 	assert_int_equal(count_names(f, "store.db.damaged-*-wal"), 2);
 }
 
-static size_t read_file(const char *path, char **ret_bytes)
-{
-	AUTO_FD int fd = open(path, O_RDONLY | O_CLOEXEC);
-	struct stat st;
-
-	assert_true(fd >= 0);
-	assert_int_equal(fstat(fd, &st), 0);
-	*ret_bytes = malloc((size_t)st.st_size + 1);
-	assert_non_null(*ret_bytes);
-	assert_int_equal(read(fd, *ret_bytes, (size_t)st.st_size), st.st_size);
-	return (size_t)st.st_size;
-}
-
 static void store_open_newer_schema_is_refused_untouched(void **state)
 {
 	struct fixture *f = fixture_of(state);
@@ -334,7 +402,7 @@ static void store_open_newer_schema_is_refused_untouched(void **state)
 
 	store_close(f->store);
 	f->store = NULL;
-	assert_int_equal(raw_exec(f->path, "PRAGMA user_version = 99"), SQLITE_OK);
+	assert_int_equal(raw_exec(f->path, NEWER_SCHEMA), SQLITE_OK);
 	assert_int_equal(store_try(f->path), -ENOTSUP);
 	len = read_file(f->path, &before);
 	assert_int_equal(store_open(f->path, &s, &aside), -ENOTSUP);
@@ -363,7 +431,7 @@ static void store_open_newer_schema_in_log_is_refused_untouched(void **state)
 		sqlite3 *db;
 
 		if (sqlite3_open(f->path, &db) != SQLITE_OK ||
-		    sqlite3_exec(db, "PRAGMA user_version = 99", NULL, NULL, NULL) != SQLITE_OK)
+		    sqlite3_exec(db, NEWER_SCHEMA, NULL, NULL, NULL) != SQLITE_OK)
 			_exit(1);
 		raise(SIGKILL);
 	}
@@ -1209,6 +1277,9 @@ int main(void)
 		TEST(store_open_truncated_is_set_aside),
 		TEST(store_open_missing_table_is_set_aside),
 		TEST(store_open_log_without_database_is_set_aside),
+		TEST(store_open_wrong_header_is_set_aside),
+		TEST(store_open_any_flipped_bit_of_the_header_opens_or_is_set_aside),
+		TEST(store_open_garbled_schema_text_is_set_aside),
 		TEST(store_open_damaged_twice_keeps_both),
 		TEST(store_open_newer_schema_is_refused_untouched),
 		TEST(store_open_newer_schema_in_log_is_refused_untouched),

@@ -14,6 +14,7 @@
 #   end_test                                  nothing must be left; the exit status
 #   make_volume TYPE NAME                     a file system of its own at $scratch/NAME: ext4 xfs btrfs tmpfs
 #   mount_again LOOP AT                       mounts what was shut down
+#   fill_up FILE                              writes to it until no byte goes in
 #   overlay NAME SOURCE TARGET OPTION...      mounts, with a control socket under that NAME
 #   keeper NAME send|get|wait ...             talks to it (tests/helpers/keeper_ctl.c)
 #   turns_native NAME [VERB]                  waits for its hand-off
@@ -275,6 +276,18 @@ mounts_alive() {
 # superblock would be mounted once more, which has no event.
 mount_again() {
 	umount "$2" && within 10 mounts_alive "$1" "$2"
+}
+
+# What others give back meanwhile (a log that is cut, a file that is removed) is filled too.
+fill_up() {
+	local said
+
+	while :; do
+		cat /dev/zero >>"$1" || true
+		said=$({ printf 0 >>"$1"; } 2>&1) || break
+	done 2>/dev/null
+	sync "$1"
+	[[ $said = *'No space left on device'* ]]
 }
 
 keeper() {

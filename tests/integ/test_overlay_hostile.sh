@@ -220,10 +220,13 @@ ask_for_what_is_gone() {
 	perl -e '
 		my ($lower, $target, $times, %answers) = @ARGV;
 		sysopen(my $held, "$target/held", 010000000) or die; # O_PATH
+		my $path = "/proc/self/fd/" . fileno($held);
 		unlink("$lower/held") or die;
+		# Who answered the look-up closes it after that: until then it is there.
+		for (1 .. 1000) { last if !utime(undef, undef, $path) }
 		my $other = fork // die;
 		while (!$other) { open(my $new, ">", "$lower/new") or die; close($new); unlink("$lower/new") }
-		for (1 .. $times) { $answers{utime(undef, undef, "/proc/self/fd/" . fileno($held)) ? "done" : "$!"}++ }
+		for (1 .. $times) { $answers{utime(undef, undef, $path) ? "done" : "$!"}++ }
 		kill("KILL", $other);
 		waitpid($other, 0);
 		print(join(", ", sort(keys(%answers))), "\n")' "$lower" "$target" 20000

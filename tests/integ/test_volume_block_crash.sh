@@ -163,8 +163,7 @@ mount -t tmpfs -o size=32M tmpfs "$FSGROUPFS_ROOT"
 volumes=$FSGROUPFS_ROOT/var/lib/fsgroupfs/volumes
 check 'stage' stage victim
 check 'mount' ctl mount --staged victim --target "$pod" --fsgroup "$GROUP" --volume-id one
-cat /dev/zero >"$FSGROUPFS_ROOT/fill" 2>/dev/null || true
-check_fails 'the disk is full' eval 'echo more >"$FSGROUPFS_ROOT/more"'
+check 'the disk is full' fill_up "$FSGROUPFS_ROOT/fill"
 check 'full disk: unmount' ctl unmount one
 check 'full disk: unstage' ctl unstage victim
 check 'full disk: the device is given back' is_given_back

@@ -56,13 +56,15 @@ check 'holders: mount' ctl mount --plugin local --source "$data" --target "$pod"
 	--converge-rate 10
 # shellcheck disable=SC2016
 coproc SITTER { cd "$pod/d0" && echo ready && cat; }
+# Kept: bash forgets SITTER_PID when it has ended.
+sitter_pid=$SITTER_PID
 read -r -u "${SITTER[0]}" _
 check 'holders: converge' ctl converge held --rate max
 check 'holders: native' ctl wait held --for native --timeout 20
-check_same 'holders: by namespace and process' "$(readlink /proc/self/ns/mnt) $SITTER_PID" \
+check_same 'holders: by namespace and process' "$(readlink /proc/self/ns/mnt) $sitter_pid" \
 	"$(field_of held '.overlayHolders[] | "\(.mntns) \(.pids | min)"')"
 exec {SITTER[1]}>&-
-wait "$SITTER_PID" || true
+wait "$sitter_pid" || true
 check_same 'holders: none when they are gone' '[]' "$(field_of held '.overlayHolders | tostring')"
 check 'holders: unmount' ctl unmount held
 

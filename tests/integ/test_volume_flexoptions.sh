@@ -167,9 +167,7 @@ make_target e
 make_target f
 check 'mountdevice' succeeds mountdevice "$staging" "$loop" "$all"
 check 'mount' succeeds mount "$(target e)" "$all"
-# To the last byte.
-head -c 1G /dev/zero >"$FSGROUPFS_ROOT/fill" 2>/dev/null || true
-until ! printf 0 >>"$FSGROUPFS_ROOT/fill"; do :; done 2>/dev/null
+check 'the disk is filled to the last byte' fill_up "$FSGROUPFS_ROOT/fill"
 # What the log of the database has room for may still succeed.
 says_what_it_did() {
 	call mount "$(target f)" "$(options f "${disk[@]}")" || return 1

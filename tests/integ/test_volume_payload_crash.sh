@@ -157,8 +157,7 @@ mkdir "$FSGROUPFS_ROOT"
 give old
 check 'configMap on a small disk' mount_kind configMap
 before=$(find "$pod" -printf '%p %i %C@\n' | sort)
-dd if=/dev/zero of="$scratch/small/fill" bs=64k status=none 2>/dev/null || true
-dd if=/dev/zero of="$scratch/small/rest" bs=512 status=none 2>/dev/null || true
+check 'the disk is filled' fill_up "$scratch/small/fill"
 check_fails 'the disk is full' sh -c "echo x >'$scratch/small/more'"
 give "$(head -c 300000 /dev/zero | tr '\0' x)"
 check 'a refresh that does not fit fails' refuses 1 'No space left on device' refresh v --objects "$scratch/objects.json"
@@ -167,6 +166,6 @@ check_same 'and nothing of the new one is left' "$(cut -d' ' -f1,2 <<<"$before" 
 	"$(find "$pod" -mindepth 1 -printf '%p %i\n' | sort)"
 check 'unmount' ctl unmount v
 check 'nothing is left' is_gone
-rm "$scratch/small/fill" "$scratch/small/rest"
+rm "$scratch/small/fill"
 
 end_volume_test

@@ -6,8 +6,11 @@
 #define US 1000ULL
 #define MS (1000 * US)
 
-/* Requests that came within this time are the foreground. */
-static const uint64_t ACTIVE_NS = 100 * MS;
+/*
+ * Requests no further apart than this are one foreground, which lasts after the latest for as long as it did before,
+ * within these bounds: who asks for a moment and no more, as those do who mount, does not hold up the walk for longer.
+ */
+static const uint64_t ACTIVE_NS = 100 * MS, ACTIVE_MIN_NS = 2 * MS;
 
 static const uint64_t SLOT_NS = 2 * MS, REST_FIRST_NS = 2 * MS, REST_MIN_NS = MS,
 		      REST_MAX_NS = 64 * MS;
@@ -112,6 +115,10 @@ void brake_set(struct brake *b, bool is_on)
 
 void brake_begin(struct brake *b, uint64_t now_ns)
 {
+	uint64_t last = atomic_load_explicit(&b->last_request_ns, memory_order_relaxed);
+
+	if (last == 0 || now_ns > last + ACTIVE_NS)
+		atomic_store_explicit(&b->first_request_ns, now_ns, memory_order_relaxed);
 	atomic_fetch_add(&b->in_flight, 1);
 	atomic_store_explicit(&b->last_request_ns, now_ns, memory_order_relaxed);
 }
@@ -201,12 +208,25 @@ static void count_yield(struct brake *b, uint64_t now_ns)
 	b->yield_ns = 0;
 }
 
+/* Until when there is a foreground whose latest request, of those that are answered, was then; 0: there was none. */
+static uint64_t active_until(const struct brake *b, uint64_t last_ns)
+{
+	uint64_t first = atomic_load_explicit(&b->first_request_ns, memory_order_relaxed);
+	uint64_t lasted = last_ns > first ? last_ns - first : 0;
+
+	if (last_ns == 0)
+		return 0;
+	return last_ns + (lasted < ACTIVE_MIN_NS ? ACTIVE_MIN_NS :
+			  lasted > ACTIVE_NS	 ? ACTIVE_NS :
+						   lasted);
+}
+
 uint64_t brake_rest(struct brake *b, uint64_t walker, uint64_t now_ns)
 {
 	uint64_t last = atomic_load_explicit(&b->last_request_ns, memory_order_relaxed);
 	unsigned in_flight = atomic_load(&b->in_flight);
 
-	if (in_flight == 0 && (last == 0 || now_ns > last + ACTIVE_NS)) {
+	if (in_flight == 0 && now_ns > active_until(b, last)) {
 		atomic_store_explicit(&b->last_work_ns, now_ns, memory_order_relaxed);
 		return 0;
 	}

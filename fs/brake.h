@@ -10,8 +10,9 @@
  * during which it worked. What the first calls slow (its 99th percentile and a quarter) the second may
  * not have more often than three times in a thousand requests of that kind; the worst kind decides.
  * While there are requests a single thread walks, in slots of two milliseconds with rests between, begins
- * nothing while a request is being served, and rests longer the slower the answers. Without requests
- * there is no brake at all. However slow the answers, the walk goes on at a small part of its speed.
+ * nothing while a request is being served, and rests longer the slower the answers. Requests hold up the
+ * walk for as long after the last as they came before, a tenth of a second at most; then there is no brake
+ * at all. However slow the answers, the walk goes on at a small part of its speed.
  *
  * Pure: no clock, no sleeping, no lock: times are the callers', in nanoseconds of one monotonic clock.
  * Any thread; the judgement is made in whichever walking thread asks.
@@ -35,7 +36,8 @@ struct brake_histogram {
 struct brake {
 	atomic_bool is_on; /* something walks; else requests are not looked at */
 	atomic_uint in_flight;
-	_Atomic uint64_t last_request_ns, last_work_ns;
+	_Atomic uint64_t first_request_ns, last_request_ns; /* of the foreground; 0: none yet */
+	_Atomic uint64_t last_work_ns;
 	struct brake_histogram resting[BRAKE_KINDS], working[BRAKE_KINDS];
 
 	/* Of the thread that walks while there are requests: until another takes over, it alone sets these. */

@@ -21,6 +21,7 @@
 
 enum {
 	WALK_THREADS_MAX = 4,
+	WAITING_THREADS_MAX = 4, /* beside those, while what they walk in makes them wait */
 	MOVED_MAX = 256, /* directories remembered to be walked again; more: the whole tree is */
 	PATH_FOR_FAILURE = 4096,
 };
@@ -79,9 +80,9 @@ static struct shared_header *header(const struct converger *c)
 	return c->run->shared->header;
 }
 
-static bool may_go_on(void *context)
+static bool may_go_on(void *context, bool *io_rested)
 {
-	return pace_wait(&((struct converger *)context)->pace);
+	return pace_wait(&((struct converger *)context)->pace, io_rested);
 }
 
 /* ---- one entry ---- */
@@ -335,7 +336,7 @@ static unsigned thread_count(void)
 static bool walk_below(struct converger *c, int fd, uint64_t exclude)
 {
 	const struct walk_hooks hooks = { may_go_on, on_file, on_enter, on_leave, on_failed, c };
-	int r = walk_tree(c->run->tree, fd, exclude, thread_count(), &hooks);
+	int r = walk_tree(c->run->tree, fd, exclude, thread_count(), WAITING_THREADS_MAX, &hooks);
 
 	if (r < 0 && r != -ESTALE)
 		note_failure(c, NULL, "", -1, -r);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
+#include "fs/base/lock.h"
 #include "fs/ledger.h"
 #include "fs/node_table.h"
 
@@ -22,16 +23,38 @@ void node_table_doom(struct node_table *t, int fd)
 		cleanup_fd(&fd);
 }
 
+static void free_slot(struct node_table *t, uint32_t slot)
+{
+	t->shared->slots[slot].next_free = t->shared->header->free_head;
+	t->shared->header->free_head = slot;
+}
+
+static void see_off(struct node_table *t, struct node_leaving *leaving, unsigned count)
+{
+	for (unsigned i = 0; i < count; i++) {
+		t->keeper.let_go(t->keeper.context, leaving[i].slot, &leaving[i].pin);
+		cleanup_fd(&leaving[i].pin);
+	}
+	pthread_mutex_lock(&t->lock);
+	for (unsigned i = 0; i < count; i++)
+		free_slot(t, leaving[i].slot);
+	pthread_mutex_unlock(&t->lock);
+}
+
 void node_table_unlock(struct node_table *t)
 {
-	unsigned count = t->doomed_count;
+	unsigned count = t->doomed_count, leaving_count = t->leaving_count;
+	struct node_leaving leaving[LEAVING_MAX];
 	int doomed[DOOMED_MAX];
 
 	memcpy(doomed, t->doomed, count * sizeof(doomed[0]));
-	t->doomed_count = 0;
+	memcpy(leaving, t->leaving, leaving_count * sizeof(leaving[0]));
+	t->doomed_count = t->leaving_count = 0;
 	pthread_mutex_unlock(&t->lock);
 	for (unsigned i = 0; i < count; i++)
 		close(doomed[i]);
+	if (leaving_count > 0)
+		see_off(t, leaving, leaving_count);
 }
 
 static struct node_directory *directory_of(struct node_table *t, uint32_t slot)
@@ -220,21 +243,32 @@ static void note_rest(struct node_table *t, uint32_t slot)
 	}
 }
 
+/* A pinned one that nobody needs any more. */
+static bool can_leave(const struct node_table *t, const struct node_slot *s)
+{
+	const uint32_t pinned = NODE_UNLINKED | NODE_HELD;
+
+	return s->nopen == 0 && (s->flags & pinned) == pinned && t->keeper.let_go &&
+	       t->leaving_count < LEAVING_MAX;
+}
+
 void node_slot_release(struct node_table *t, uint32_t slot)
 {
-	struct shared_header *h = t->shared->header;
 	struct node_slot *s = &t->shared->slots[slot];
+	bool leaves;
 
 	if (s->nlookup > 0)
 		return;
 	/* Also of one that is remembered as made in this run: nobody works in it any more. */
 	forget_directory(t, slot);
-	if (s->flags & NODE_KEYED || s->nopen == 0)
+	if (s->flags & NODE_WRITTEN && s->nopen == 0)
+		note_rest(t, slot);
+	/* After that, which may let another one leave. */
+	leaves = can_leave(t, s);
+	if (!leaves && (s->flags & NODE_KEYED || s->nopen == 0))
 		node_slot_unpin(t, slot);
 	if (s->nopen > 0)
 		return;
-	if (s->flags & NODE_WRITTEN)
-		note_rest(t, slot);
 	if (s->flags & (NODE_REMEMBERED | NODE_KEPT) && !(s->flags & NODE_UNLINKED))
 		return;
 	node_index_remove(t, slot);
@@ -243,9 +277,14 @@ void node_slot_release(struct node_table *t, uint32_t slot)
 	s->generation++;
 	atomic_signal_fence(memory_order_seq_cst);
 	s->flags = 0;
-	s->next_free = h->free_head;
-	h->free_head = slot;
 	t->used--;
+	if (!leaves) {
+		free_slot(t, slot);
+		return;
+	}
+	t->leaving[t->leaving_count++] =
+		(struct node_leaving){ .slot = slot, .pin = t->pins[slot] - 1 };
+	t->pins[slot] = 0;
 }
 
 int node_slot_check(const struct node_table *t, uint64_t id, uint32_t *ret_slot)
@@ -282,7 +321,7 @@ int node_table_new(struct shared *shared, const struct tree *tree, uint64_t root
 		return -ENOMEM;
 	t->shared = shared;
 	t->tree = tree;
-	pthread_mutex_init(&t->lock, NULL);
+	lock_init_brief(&t->lock);
 	for (int i = 0; i < INODE_LOCKS; i++)
 		pthread_mutex_init(&t->inode_locks[i], NULL);
 	for (int i = 0; i < DIRECTORIES; i++)

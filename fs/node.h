@@ -122,7 +122,7 @@ int node_settle_key(struct node_table *t, const struct tree_key *key, uint64_t i
 struct node_keeper {
 	/*
 	 * hold: @fd is the pin of @slot from now on. let_go: there is none any more; *io_fd is the table's own descriptor,
-	 * which is closed after this, or here, or -1. Called under the table's lock, in the order in which it happens.
+	 * which is closed after this, or here, or -1. Of one slot in the order in which it happens; of several at once.
 	 * NULL: nobody.
 	 */
 	void (*hold)(void *context, uint32_t slot, int fd);

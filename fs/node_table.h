@@ -11,7 +11,13 @@
 
 #include "fs/node.h"
 
-enum { INODE_LOCKS = 256, INO_COUNTS = 1 << 16, DIRECTORIES = 16, DOOMED_MAX = 16 };
+enum {
+	INODE_LOCKS = 256,
+	INO_COUNTS = 1 << 16,
+	DIRECTORIES = 16,
+	DOOMED_MAX = 16,
+	LEAVING_MAX = 16
+};
 
 /* The run must remember these slots after the kernel forgot them. */
 #define NODE_REMEMBERED (NODE_SETTLED | NODE_MARKED)
@@ -23,6 +29,12 @@ enum { INODE_LOCKS = 256, INO_COUNTS = 1 << 16, DIRECTORIES = 16, DOOMED_MAX = 1
 struct node_directory {
 	uint64_t id, next_id; /* node ids; 0: none */
 	int fd;		      /* O_PATH; -1: none yet */
+};
+
+/* A slot that is free, but the keeper is still to let go of its pin: nobody gets it before that. */
+struct node_leaving {
+	uint32_t slot;
+	int pin;
 };
 
 struct node_table {
@@ -40,6 +52,8 @@ struct node_table {
 	struct node_directory directories[DIRECTORIES]; /* by slot */
 	int doomed[DOOMED_MAX];				/* descriptors to be closed */
 	unsigned doomed_count;
+	struct node_leaving leaving[LEAVING_MAX];
+	unsigned leaving_count;
 	uint32_t used;
 	_Atomic uint64_t opens;
 	_Atomic uint64_t rests;
@@ -57,8 +71,8 @@ static inline uint64_t node_id_of(const struct node_table *t, uint32_t slot)
 }
 
 /*
- * node_table_unlock: and closes what is doomed. The last descriptor of a file without a name takes its blocks with it,
- * which may take long.
+ * node_table_unlock: and closes what is doomed, and sees off what leaves. The last descriptor of a file without a name takes
+ * its blocks with it, which may take long; to let go of a pin takes longer than all that is done under the lock.
  */
 void node_table_unlock(struct node_table *t);
 

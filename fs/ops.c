@@ -40,9 +40,18 @@ static bool is_worth_a_line(int error)
 	       error == EUCLEAN || error == EPROTO;
 }
 
+static bool lacks_room(int error)
+{
+	return error == EMFILE || error == ENOSPC || error == EDQUOT;
+}
+
 void ops_reply_error(fuse_req_t req, const char *op, fuse_ino_t ino, int error)
 {
 	error = error < 0 ? -error : error;
+	if (lacks_room(error) && overlay_make_room(ops_overlay(req))) {
+		fuse_reply_none(req);
+		return;
+	}
 	if (is_worth_a_line(error))
 		log_line(LOG_WARNING, op, "node=%llu %s", (unsigned long long)ino, strerror(error));
 	fuse_reply_err(req, error);

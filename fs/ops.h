@@ -19,6 +19,8 @@
 void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name);
 void ops_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count);
 void ops_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets);
+/* ops_forgotten: what the two do, where there is no request any more. */
+void ops_forgotten(struct overlay *ov, fuse_ino_t ino, uint64_t count);
 
 void ops_getattr(fuse_req_t req, fuse_ino_t ino, struct fuse_file_info *fi);
 void ops_statx(fuse_req_t req, fuse_ino_t ino, int flags, int mask, struct fuse_file_info *fi);
@@ -85,7 +87,10 @@ struct overlay *ops_overlay(fuse_req_t req);
 /* ops_caller: who asks, from the request's header and the raw bytes of the request (request.h). */
 void ops_caller(fuse_req_t req, struct caller *ret_caller);
 
-/* ops_reply_error: the one border where -errno becomes an answer; logs what no user can have caused. */
+/*
+ * ops_reply_error: the one border where -errno becomes an answer; logs what no user can have caused. Where room can be made
+ * the request is begun again instead.
+ */
 void ops_reply_error(fuse_req_t req, const char *op, fuse_ino_t ino, int error);
 
 /* ops_attr_timeout: how long the kernel may believe the attributes of a node with these flags. */

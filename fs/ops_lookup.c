@@ -73,21 +73,21 @@ void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		ops_reply_entry(req, &entry);
 }
 
-void ops_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count)
+void ops_forgotten(struct overlay *ov, fuse_ino_t ino, uint64_t count)
 {
-	struct overlay *ov = ops_overlay(req);
-
 	node_forget(ov->nodes, ino, count);
 	primed_note_forgets(&ov->primed, 1);
+}
+
+void ops_forget(fuse_req_t req, fuse_ino_t ino, uint64_t count)
+{
+	ops_forgotten(ops_overlay(req), ino, count);
 	fuse_reply_none(req);
 }
 
 void ops_forget_multi(fuse_req_t req, size_t count, struct fuse_forget_data *forgets)
 {
-	struct overlay *ov = ops_overlay(req);
-
 	for (size_t i = 0; i < count; i++)
-		node_forget(ov->nodes, forgets[i].ino, forgets[i].nlookup);
-	primed_note_forgets(&ov->primed, count);
+		ops_forgotten(ops_overlay(req), forgets[i].ino, forgets[i].nlookup);
 	fuse_reply_none(req);
 }

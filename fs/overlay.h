@@ -69,6 +69,13 @@ void overlay_invalidate_listing(struct overlay *ov, uint64_t node_id);
 /* overlay_note_idle: no file is open any more: the main thread may want to try the hand-off. */
 void overlay_note_idle(struct overlay *ov);
 
+/*
+ * overlay_make_room: a request found no descriptor, or no room on the disk. Whether there may be some now, because files were
+ * let go of that the kernel has forgotten: then the request is begun again when the caller has left it without an answer, a few
+ * times at the most. May take some ms.
+ */
+bool overlay_make_room(struct overlay *ov);
+
 /* overlay_invalidate_names: the kernel asks again for every name it has cached. */
 void overlay_invalidate_names(struct overlay *ov);
 

@@ -71,7 +71,7 @@ static int wait_until(struct pace *p, uint64_t until_ns)
 }
 
 /* What an entry waits for beside its turn: nothing, or until when. Lock held. */
-static void wait_for_turn(struct pace *p)
+static void wait_for_turn(struct pace *p, bool *io_rested)
 {
 	for (;;) {
 		uint64_t rate = atomic_load(&p->header->converge_rate);
@@ -85,6 +85,7 @@ static void wait_for_turn(struct pace *p)
 			p->due_ns += SECOND_NS / rate;
 			return;
 		}
+		*io_rested = true;
 		wait_until(p, p->due_ns);
 	}
 }
@@ -96,10 +97,11 @@ static void set_state(struct pace *p, enum overlay_state state)
 }
 
 /* While it is paused nothing walks, and the state says so. Lock held. */
-static void wait_while_paused(struct pace *p)
+static void wait_while_paused(struct pace *p, bool *io_rested)
 {
 	if (p->stop || !atomic_load(&p->header->paused))
 		return;
+	*io_rested = true;
 	atomic_store(&p->header->rate, 0);
 	set_state(p, OVERLAY_PRESENTED);
 	while (!p->stop && atomic_load(&p->header->paused))
@@ -122,13 +124,14 @@ static void close_window(struct pace *p)
 }
 
 /* Rests as long as the foreground wants. */
-static void give_way(struct pace *p, uint64_t walker)
+static void give_way(struct pace *p, uint64_t walker, bool *io_rested)
 {
 	uint64_t now, rest;
 
 	while (!atomic_load(&p->stop) && !atomic_load(&p->header->paused) &&
 	       !atomic_load(&p->header->unbraked) &&
 	       (rest = brake_rest(p->brake, walker, now = pace_now_ns())) > 0) {
+		*io_rested = true;
 		pthread_mutex_lock(&p->lock);
 		if (!p->stop)
 			wait_until(p, now + rest);
@@ -136,19 +139,19 @@ static void give_way(struct pace *p, uint64_t walker)
 	}
 }
 
-bool pace_wait(struct pace *p)
+bool pace_wait(struct pace *p, bool *io_rested)
 {
 	static __thread unsigned uncounted;
 	bool is_free =
 		!atomic_load(&p->header->paused) && atomic_load(&p->header->converge_rate) == 0;
 
 	uncounted++;
-	give_way(p, (uint64_t)(uintptr_t)&uncounted);
+	give_way(p, (uint64_t)(uintptr_t)&uncounted, io_rested);
 	if (is_free && !atomic_load(&p->stop) && uncounted < COUNT_STEP)
 		return true;
 	pthread_mutex_lock(&p->lock);
-	wait_for_turn(p);
-	wait_while_paused(p);
+	wait_for_turn(p, io_rested);
+	wait_while_paused(p, io_rested);
 	p->window_count += uncounted;
 	uncounted = 0;
 	close_window(p);

@@ -47,10 +47,10 @@ void pace_stop(struct pace *p);
 void pace_wake(struct pace *p);
 
 /*
- * pace_wait: before each entry, in a thread that walks; blocks while the entry's time has not come. Returns
- * false when the walk must end.
+ * pace_wait: before each entry, in a thread that walks; blocks while the entry's time has not come, and then sets
+ * *io_rested. Returns false when the walk must end.
  */
-bool pace_wait(struct pace *p);
+bool pace_wait(struct pace *p, bool *io_rested);
 
 /* pace_sleep: waits @ms or until stop. Returns false when it is stopped. */
 bool pace_sleep(struct pace *p, uint64_t ms);

@@ -123,10 +123,15 @@ uint64_t request_node(const void *bytes, size_t len)
 	return read_header(bytes, len, &in) ? in.nodeid : 0;
 }
 
+bool request_is_forget(uint32_t opcode)
+{
+	return opcode == FUSE_FORGET || opcode == FUSE_BATCH_FORGET;
+}
+
 bool request_is_awaited(uint32_t opcode)
 {
-	return opcode != FUSE_FORGET && opcode != FUSE_BATCH_FORGET && opcode != FUSE_INTERRUPT &&
-	       opcode != FUSE_RELEASE && opcode != FUSE_RELEASEDIR;
+	return !request_is_forget(opcode) && opcode != FUSE_INTERRUPT && opcode != FUSE_RELEASE &&
+	       opcode != FUSE_RELEASEDIR;
 }
 
 pid_t request_waiter(const void *bytes, size_t len)
@@ -148,14 +153,41 @@ bool request_is_answered(const void *bytes, size_t len, uint32_t *ret_opcode, ui
 {
 	struct in_header in;
 
-	if (!read_header(bytes, len, &in) || in.opcode == FUSE_FORGET ||
-	    in.opcode == FUSE_BATCH_FORGET || in.opcode == FUSE_INTERRUPT ||
-	    in.opcode == FUSE_INIT || in.opcode == FUSE_DESTROY)
+	if (!read_header(bytes, len, &in) || request_is_forget(in.opcode) ||
+	    in.opcode == FUSE_INTERRUPT || in.opcode == FUSE_INIT || in.opcode == FUSE_DESTROY)
 		return false;
 	*ret_opcode = in.opcode;
 	*ret_unique = in.unique & ~UNIQUE_RESEND;
 	*ret_is_resent = in.unique & UNIQUE_RESEND;
 	return true;
+}
+
+size_t request_forgets(const void *bytes, size_t len, struct request_forget *ret_list, size_t max)
+{
+	const size_t body = sizeof(struct fuse_in_header);
+	struct fuse_forget_in one;
+	struct fuse_batch_forget_in batch;
+	struct fuse_forget_one each;
+	struct in_header in;
+
+	if (!read_header(bytes, len, &in) || max == 0)
+		return 0;
+	if (in.opcode == FUSE_FORGET && len >= body + sizeof(one)) {
+		memcpy(&one, (const char *)bytes + body, sizeof(one));
+		ret_list[0] = (struct request_forget){ in.nodeid, one.nlookup };
+		return 1;
+	}
+	if (in.opcode != FUSE_BATCH_FORGET || len < body + sizeof(batch))
+		return 0;
+	memcpy(&batch, (const char *)bytes + body, sizeof(batch));
+	if (batch.count > max || batch.count > (len - body - sizeof(batch)) / sizeof(each))
+		return 0;
+	for (size_t i = 0; i < batch.count; i++) {
+		memcpy(&each, (const char *)bytes + body + sizeof(batch) + i * sizeof(each),
+		       sizeof(each));
+		ret_list[i] = (struct request_forget){ each.nodeid, each.nlookup };
+	}
+	return batch.count;
 }
 
 bool request_releases_file(const void *bytes, size_t len, uint64_t *ret_node)

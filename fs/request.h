@@ -36,6 +36,9 @@ bool request_opcode(const void *bytes, size_t len, uint32_t *ret_opcode);
 /* request_node: the node it is about; 0: none. */
 uint64_t request_node(const void *bytes, size_t len);
 
+/* request_is_forget: FORGET or BATCH_FORGET. */
+bool request_is_forget(uint32_t opcode);
+
 /* request_is_awaited: whether somebody waits for its end. Else it is the kernel's own: whose call led to it has gone on. */
 bool request_is_awaited(uint32_t opcode);
 
@@ -51,6 +54,15 @@ uint64_t request_unique(const void *bytes, size_t len);
  */
 bool request_is_answered(const void *bytes, size_t len, uint32_t *ret_opcode, uint64_t *ret_unique,
 			 bool *ret_is_resent);
+
+/*
+ * request_forgets: whether the bytes are a FORGET or BATCH_FORGET of at most @max nodes: these go to @ret_list, of which each is
+ * looked up so many times less. Returns how many; 0: they are not.
+ */
+struct request_forget {
+	uint64_t node, lookups;
+};
+size_t request_forgets(const void *bytes, size_t len, struct request_forget *ret_list, size_t max);
 
 /* request_releases_file: whether the bytes are a RELEASE; then *ret_node. */
 bool request_releases_file(const void *bytes, size_t len, uint64_t *ret_node);

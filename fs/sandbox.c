@@ -286,6 +286,10 @@ int sandbox_lock(bool over_ring, bool sees_mounts, const char **ret_step)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(ioprio_set), 3,
 				     SCMP_A0(SCMP_CMP_EQ, which), SCMP_A1(SCMP_CMP_EQ, 0),
 				     SCMP_A2(SCMP_CMP_EQ, idle));
+	/* They look at what they have read from the disk. */
+	if (r == 0)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(getrusage), 1,
+				     SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)RUSAGE_THREAD));
 	/* And no processor; whose requests come close is served on his (affine.h): each thread for itself. */
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(own_scheduling); i++)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, own_scheduling[i], 1,

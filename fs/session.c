@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "fs/session.h"
+#include "fs/session_private.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
-#include <linux/magic.h>
-#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -14,11 +12,8 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
-#include <sys/statvfs.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
-#include "fs/affine.h"
 #include "fs/backing.h"
 #include "fs/base/cleanup.h"
 #include "fs/base/clock.h"
@@ -27,46 +22,13 @@
 #include "fs/ops.h"
 #include "fs/pace.h"
 #include "fs/request.h"
-#include "fs/ring.h"
-#include "fs/turn.h"
 
-/* The main thread serves too, in the end of a hold. */
-enum { THREADS_MAX = LEDGER_THREADS_MAX - 1, INIT_READ_BYTES = 1 << 20 };
+enum { DESCRIPTORS = 1024, BUFFER_ALIGNMENT = 4096 };
 
-/* What comes before file data in a request, and all of any other: of libfuse's buffers (FUSE_BUFFER_HEADER_SIZE) more. */
-enum { REQUEST_HEAD_BYTES = 72 * 1024, BUFFER_ALIGNMENT = 4096 };
+/* A request for which there is no room is begun again so often. */
+enum { REPEATS_MAX = 3 };
 
 #define ROUND_UP(n, unit) (((n) + (unit)-1) / (unit) * (unit))
-
-struct server_threads {
-	pthread_t ids[THREADS_MAX];
-	struct reader { /* by the order in which they begin, which is not that of ids[] */
-		pthread_t id;
-		atomic_bool reads; /* it waits for a request, or is about to */
-		struct ring *ring; /* where its requests come from; NULL: the device */
-		/* libfuse's for that ring, which answers there; the device's is the overlay's */
-		struct fuse_session *session;
-		struct affine affine; /* of those that read from the device */
-	} readers[THREADS_MAX];
-	unsigned count;
-	unsigned device_count; /* of them read from the device: the first */
-	unsigned queues; /* the kernel's, of which each is served by a ring; 0: there are none */
-	atomic_int ring_error; /* of the last ring that could not be made; 0: none */
-	atomic_uint joined;    /* to the ledger */
-	pthread_barrier_t
-		gate; /* passed by every thread and the main one: twice, with rings three times */
-	int event_fd;
-	int init_fds[2]; /* libfuse answers INIT on the second; it owns that one */
-	atomic_bool ended;
-	bool may_be_affine; /* affine.h */
-	struct turn turn;   /* of those that read from the device */
-
-	atomic_bool draining; /* set under lock */
-	pthread_mutex_t lock;
-	pthread_cond_t changed; /* with lock, on the monotonic clock */
-	unsigned resting;	/* threads that read no more; guarded by lock */
-	size_t request_bytes;	/* the largest request; known once INIT is answered */
-};
 
 /* Of a thread with a ring; else NULL. */
 static __thread struct reader *own;
@@ -77,120 +39,8 @@ static __thread struct serving {
 	uint64_t began_ns; /* for the brake; 0: not, or not any more */
 	enum brake_kind kind;
 	bool is_counted, is_awaited; /* by the turn */
+	unsigned repeats;	     /* overlay_make_room() */
 } serving;
-
-static void want(struct fuse_conn_info *conn, uint64_t capability)
-{
-	/* What the kernel does not offer is not fatal: libfuse and we have the slower way. */
-	if (!fuse_set_feature_flag(conn, capability))
-		log_line(LOG_DEBUG, "init", "feature %#llx is not offered",
-			 (unsigned long long)capability);
-}
-
-/* How many layers of stacked file systems may lie below us: the kernel's count, less one. */
-static unsigned backing_depth(const struct overlay *ov)
-{
-	struct statfs st;
-
-	return fstatfs(ov->tree.mount_fd, &st) == 0 && (st.f_type == OVERLAYFS_SUPER_MAGIC ||
-							st.f_type == FUSE_SUPER_MAGIC) ?
-		       1 :
-		       0;
-}
-
-static bool has_no_atime(const struct overlay *ov)
-{
-	struct statvfs st;
-
-	return fstatvfs(ov->tree.mount_fd, &st) == 0 && st.f_flag & ST_NOATIME;
-}
-
-/*
- * Where nobody but us changes the tree the kernel knows itself of each change of a file's content. Other times are then those
- * of its own writes, and for them it would drop all that it has cached of the file, with the first read after each. What was
- * agreed once stays so.
- */
-static bool must_revalidate(const struct overlay *ov)
-{
-	const struct shared_header *h = ov->shared.header;
-
-	if (h->init_reply_len > 0 && h->init_reply_len <= SHARED_INIT_MAX)
-		return request_reply_revalidates(h->init_reply, h->init_reply_len);
-	return !ov->is_exclusive;
-}
-
-static void on_init(void *userdata, struct fuse_conn_info *conn)
-{
-	struct overlay *ov = userdata;
-
-	want(conn, FUSE_CAP_HANDLE_KILLPRIV_V2);
-	want(conn, FUSE_CAP_POSIX_ACL);
-	want(conn, FUSE_CAP_DONT_MASK);
-	want(conn, FUSE_CAP_PARALLEL_DIROPS);
-	want(conn, FUSE_CAP_EXPORT_SUPPORT);
-	/* Following a link changes its access time, unless the mount has none. */
-	if (has_no_atime(ov))
-		want(conn, FUSE_CAP_CACHE_SYMLINKS);
-	want(conn, FUSE_CAP_SETXATTR_EXT);
-	want(conn, FUSE_CAP_READDIRPLUS);
-	want(conn, FUSE_CAP_READDIRPLUS_AUTO);
-	/* Requests are wanted as bytes in memory (request.h); a kept one may be served twice. */
-	fuse_unset_feature_flag(conn, FUSE_CAP_SPLICE_READ);
-	fuse_unset_feature_flag(conn, FUSE_CAP_SPLICE_WRITE);
-	fuse_unset_feature_flag(conn, FUSE_CAP_SPLICE_MOVE);
-	fuse_unset_feature_flag(conn, FUSE_CAP_WRITEBACK_CACHE);
-	if (!must_revalidate(ov))
-		fuse_unset_feature_flag(conn, FUSE_CAP_AUTO_INVAL_DATA);
-	conn->max_backing_stack_depth = backing_depth(ov);
-	if (fuse_set_feature_flag(conn, FUSE_CAP_PASSTHROUGH)) {
-		/* In a successor the kernel may have refused it already. */
-		atomic_store(&ov->has_passthrough,
-			     atomic_load(&ov->shared.header->data_path_cached) == 0);
-	} else {
-		atomic_store(&ov->shared.header->data_path_cached, 1);
-	}
-	conn->time_gran = 1;
-	ov->threads->request_bytes = conn->max_write + REQUEST_HEAD_BYTES;
-}
-
-static const struct fuse_lowlevel_ops operations = {
-	.init = on_init,
-	.lookup = ops_lookup,
-	.forget = ops_forget,
-	.forget_multi = ops_forget_multi,
-	.getattr = ops_getattr,
-	.statx = ops_statx,
-	.setattr = ops_setattr,
-	.readlink = ops_readlink,
-	.mknod = ops_mknod,
-	.mkdir = ops_mkdir,
-	.unlink = ops_unlink,
-	.rmdir = ops_rmdir,
-	.symlink = ops_symlink,
-	.rename = ops_rename,
-	.link = ops_link,
-	.open = ops_open,
-	.read = ops_read,
-	.write = ops_write,
-	.release = ops_release,
-	.fsync = ops_fsync,
-	.opendir = ops_opendir,
-	.readdir = ops_readdir,
-	.readdirplus = ops_readdirplus,
-	.fsyncdir = ops_fsyncdir,
-	.statfs = ops_statfs,
-	.setxattr = ops_setxattr,
-	.getxattr = ops_getxattr,
-	.listxattr = ops_listxattr,
-	.removexattr = ops_removexattr,
-	.create = ops_create,
-	.ioctl = ops_ioctl,
-	.fallocate = ops_fallocate,
-	.copy_file_range = ops_copy_file_range,
-	.lseek = ops_lseek,
-	.tmpfile = ops_tmpfile,
-	/* No flush (nothing is buffered), no access (default_permissions), no locks (the kernel's own). */
-};
 
 /* The ledger's record of the request; what a dead server had counted for it is taken back. */
 static void begin_record(struct overlay *ov, const void *bytes, size_t len)
@@ -219,6 +69,31 @@ static void note_answer(void)
 	serving.is_counted = false;
 }
 
+bool overlay_make_room(struct overlay *ov)
+{
+	bool has_room;
+
+	/* One that a dead server had begun is judged by what he left of it, which is known the first time only. */
+	if (ledger_is_repeat() || serving.repeats >= REPEATS_MAX)
+		return false;
+	has_room = session_find_room(ov);
+	serving.repeats += has_room;
+	return has_room;
+}
+
+/* Again where room was made for it. */
+static void process(struct overlay *ov, const struct fuse_buf *buf)
+{
+	struct fuse_session *session = own ? own->session : ov->session;
+
+	serving.repeats = 0;
+	fuse_session_process_buf(session, buf);
+	for (unsigned begun = 0; begun < serving.repeats; begun++) {
+		begin_record(ov, buf->mem, buf->size);
+		fuse_session_process_buf(session, buf);
+	}
+}
+
 void session_serve(struct overlay *ov, void *bytes, size_t len)
 {
 	struct fuse_buf buf = { .mem = bytes, .size = len };
@@ -243,7 +118,7 @@ void session_serve(struct overlay *ov, void *bytes, size_t len)
 		serving.kind = request_kind(bytes, len);
 		serving.began_ns = pace_now_ns();
 		brake_begin(&ov->brake, serving.began_ns);
-		fuse_session_process_buf(own ? own->session : ov->session, &buf);
+		process(ov, &buf);
 		note_answer();
 	}
 	ledger_end();
@@ -300,32 +175,19 @@ static void *request_buffer(const struct overlay *ov)
 	return buffer;
 }
 
-static bool has_rings(const struct server_threads *threads)
-{
-	return threads->device_count < threads->count;
-}
-
-/* Whether one came within @timeout_ms. */
-static bool has_request(const struct overlay *ov, int timeout_ms)
-{
-	struct pollfd device = { .fd = ov->device_fd, .events = POLLIN };
-
-	return poll(&device, 1, timeout_ms) != 0;
-}
-
 /* Of a turn: looks for a request as long as it lasts. A bound thread lets him work whose processor it has. */
 static enum turn_how look_for_request(const struct overlay *ov, struct affine *affine)
 {
 	uint64_t until = clock_now_ns() + TURN_LOOK_NS;
 
-	if (has_request(ov, 0))
+	if (session_has_request(ov, 0))
 		return TURN_WAS_THERE;
 	if (affine_is_bound(affine)) {
-		if (!has_request(ov, AFFINE_WAIT_MS))
+		if (!session_has_request(ov, AFFINE_WAIT_MS))
 			affine_leave(affine);
 		return TURN_SLEPT;
 	}
-	while (clock_now_ns() < until && !has_request(ov, 0))
+	while (clock_now_ns() < until && !session_has_request(ov, 0))
 		;
 	return TURN_LOOKED;
 }
@@ -361,6 +223,42 @@ static enum turn_how follow_caller(struct turn *t, unsigned turn, struct affine 
 	return was_bound ? TURN_SLEPT : how;
 }
 
+static unsigned take_turn(struct overlay *ov)
+{
+	unsigned turn;
+
+	do {
+		turn = turn_take(&ov->threads->turn);
+		if (turn == 0 || turn == TURN_CALLED)
+			session_forget(ov);
+	} while (turn == TURN_CALLED);
+	return turn;
+}
+
+static void serve_read(struct overlay *ov, const struct affine *affine, void *bytes, size_t len,
+		       uint32_t opcode, uint64_t now_ns)
+{
+	struct server_threads *threads = ov->threads;
+	bool is_forget = request_is_forget(opcode);
+
+	if (is_forget)
+		atomic_store(&threads->forgot_ms, now_ns / 1000000);
+	if (is_forget && affine_is_bound(affine) && session_forget_later(ov, bytes, len, now_ns))
+		return;
+	/* Another caller than whose file it was, and who asks for what is free, is not to find it taken. */
+	if (!affine_is_bound(affine) || opcode == FUSE_STATFS ||
+	    forgets_are_due(&threads->forgets, now_ns))
+		session_forget(ov);
+	/* Of what came by a ring this session knows nothing; and nothing is ended by it. */
+	if (opcode == FUSE_INTERRUPT && session_has_rings(threads))
+		return;
+	if (is_forget)
+		atomic_fetch_add(&threads->forgetting, 1);
+	session_serve(ov, bytes, len);
+	if (is_forget)
+		atomic_fetch_sub(&threads->forgetting, 1);
+}
+
 static void serve_device(struct overlay *ov, struct reader *self)
 {
 	struct server_threads *threads = ov->threads;
@@ -377,7 +275,7 @@ static void serve_device(struct overlay *ov, struct reader *self)
 
 		if (!affine_is_bound(affine) || !turn_is_kept(&threads->turn, turn)) {
 			affine_leave(affine);
-			turn = turn_take(&threads->turn);
+			turn = take_turn(ov);
 		}
 		how = turn != 0 ? look_for_request(ov, affine) : TURN_SLEPT;
 		n = receive(ov, self, &buf);
@@ -403,9 +301,7 @@ static void serve_device(struct overlay *ov, struct reader *self)
 		serving = (struct serving){ .ov = ov,
 					    .is_counted = true,
 					    .is_awaited = caller_waits };
-		/* Of what came by a ring this session knows nothing; and nothing is ended by it. */
-		if (opcode != FUSE_INTERRUPT || !has_rings(threads))
-			session_serve(ov, buf.mem, (size_t)n);
+		serve_read(ov, affine, buf.mem, (size_t)n, opcode, now_ns);
 		note_answer();
 	}
 	free(buf.mem);
@@ -504,7 +400,7 @@ static void *serve_requests(void *argument)
 	pthread_barrier_wait(&threads->gate); /* INIT is answered */
 	if (over_ring)
 		register_ring(ov, self);
-	if (has_rings(threads))
+	if (session_has_rings(threads))
 		pthread_barrier_wait(&threads->gate); /* each queue has its buffers */
 	if (over_ring)
 		serve_ring(ov, self);
@@ -611,27 +507,13 @@ static void choose_threads(const struct overlay *ov)
 		threads->count += ring_threads(threads->queues, THREADS_MAX - 1);
 }
 
-/* libfuse's part, which answers on @fd and closes it in the end. */
-static int make_session(struct overlay *ov, int fd, struct fuse_session **ret_session)
-{
-	char *argv[] = { "fsgroupfs", NULL };
-	struct fuse_args args = FUSE_ARGS_INIT(1, argv);
-	char mountpoint[32];
-
-	*ret_session = fuse_session_new(&args, &operations, sizeof(operations), ov);
-	if (!*ret_session)
-		return -ENOMEM;
-	snprintf(mountpoint, sizeof(mountpoint), "/dev/fd/%d", fd);
-	return fuse_session_mount(*ret_session, mountpoint) != 0 ? -EIO : 0;
-}
-
 static int make_ring_sessions(struct overlay *ov)
 {
 	struct server_threads *threads = ov->threads;
 	int r = atomic_load(&threads->ring_error);
 
 	for (unsigned i = threads->device_count; r == 0 && i < threads->count; i++)
-		r = make_session(ov, ring_answer_fd(threads->readers[i].ring),
+		r = session_make(ov, ring_answer_fd(threads->readers[i].ring),
 				 &threads->readers[i].session);
 	return r;
 }
@@ -641,6 +523,17 @@ const char *session_library(void)
 	return fuse_pkgversion();
 }
 
+/*
+ * Room in the table of descriptors while there is one thread. Later the kernel waits until all others have left the old table
+ * when it makes a larger one (expand_fdtable() of Linux: synchronize_rcu(), 15 ms), and a request waits with it.
+ */
+static void widen_descriptor_table(const struct overlay *ov)
+{
+	int fd = fcntl(ov->device_fd, F_DUPFD_CLOEXEC, DESCRIPTORS - 1);
+
+	cleanup_fd(&fd);
+}
+
 int session_open(struct overlay *ov)
 {
 	struct server_threads *threads = calloc(1, sizeof(*threads));
@@ -648,6 +541,7 @@ int session_open(struct overlay *ov)
 
 	if (!threads)
 		return -ENOMEM;
+	widen_descriptor_table(ov);
 	ov->threads = threads;
 	pthread_mutex_init(&threads->lock, NULL);
 	clock_cond_init(&threads->changed);
@@ -658,13 +552,14 @@ int session_open(struct overlay *ov)
 		return -errno;
 	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, threads->init_fds) < 0)
 		return -errno;
-	r = make_session(ov, threads->init_fds[1], &ov->session);
+	r = session_make(ov, threads->init_fds[1], &ov->session);
 	if (r < 0)
 		return r;
 	choose_threads(ov);
 	/* A processor that is kept awake is woken sooner than one can be shared. */
 	threads->may_be_affine = ov->cpu_latency.fd < 0 && affine_is_possible();
 	turn_init(&threads->turn, threads->device_count > 1 && processor_count() > 1);
+	forgets_init(&threads->forgets);
 	pthread_barrier_init(&threads->gate, NULL, threads->count + 1);
 	for (unsigned i = 0; i < threads->count; i++) {
 		r = pthread_create(&threads->ids[i], NULL, serve_requests, ov);
@@ -682,7 +577,7 @@ int session_run(struct overlay *ov)
 	/* As a server that gave way has left it. */
 	set_nonblocking(ov, false);
 	pthread_barrier_wait(&threads->gate);
-	if (!has_rings(threads))
+	if (!session_has_rings(threads))
 		return 0;
 	pthread_barrier_wait(&threads->gate);
 	return atomic_load(&threads->ring_error);
@@ -719,101 +614,6 @@ void session_close(struct overlay *ov)
 	close(ov->threads->event_fd);
 	free(ov->threads);
 	ov->threads = NULL;
-}
-
-/* Lets libfuse answer @request on a socket; its bytes go to @ret_reply. */
-static ssize_t answer_on_socket(struct overlay *ov, int socket, const void *request, size_t len,
-				void *ret_reply, size_t size)
-{
-	struct fuse_buf buf = { .mem = (void *)request, .size = len };
-	ssize_t n;
-
-	request_begin(request, len);
-	fuse_session_process_buf(ov->session, &buf);
-	n = recv(socket, ret_reply, size, MSG_DONTWAIT);
-	return n < 0 ? -errno : n;
-}
-
-/* libfuse's parts for the rings learn what was agreed; what they answer is for nobody. */
-static void tell_ring_sessions(struct overlay *ov, const void *request, size_t len)
-{
-	const struct server_threads *threads = ov->threads;
-	struct fuse_buf buf = { .mem = (void *)request, .size = len };
-
-	for (unsigned i = threads->device_count; i < threads->count; i++)
-		fuse_session_process_buf(threads->readers[i].session, &buf);
-}
-
-/*
- * Has libfuse take INIT in, as bytes, and gives its answer completed. From then on the session speaks with
- * the kernel: the device takes the socket's place.
- */
-static ssize_t take_init(struct overlay *ov, const void *request, size_t len,
-			 unsigned char ret_reply[SHARED_INIT_MAX])
-{
-	AUTO_FD int ours = take_fd(&ov->threads->init_fds[0]);
-	unsigned features = (has_rings(ov->threads) ? REQUEST_OVER_RING : 0) |
-			    (ov->options->idmap ? REQUEST_IDMAP : 0);
-	ssize_t n = answer_on_socket(ov, ours, request, len, ret_reply, SHARED_INIT_MAX);
-
-	if (n < 0)
-		return n;
-	if (!request_patch_init_reply(request, len, features, ret_reply, (size_t)n))
-		return -EPROTO;
-	tell_ring_sessions(ov, request, len);
-	if (dup3(ov->device_fd, ov->threads->init_fds[1], O_CLOEXEC) < 0)
-		return -errno;
-	return n;
-}
-
-int session_answer_init(struct overlay *ov)
-{
-	struct shared_header *h = ov->shared.header;
-	AUTO_FREE unsigned char *request = malloc(INIT_READ_BYTES);
-	ssize_t len, n;
-
-	if (!request)
-		return -ENOMEM;
-	len = read(ov->device_fd, request, INIT_READ_BYTES);
-	if (len < 0)
-		return -errno;
-	if (!request_is_init(request, (size_t)len) || len > SHARED_INIT_MAX)
-		return -EPROTO;
-	if (has_rings(ov->threads) && !request_can_ring(request, (size_t)len))
-		return -EOPNOTSUPP;
-	if (ov->options->idmap && !request_can_idmap(request, (size_t)len))
-		return -ENOSYS;
-	n = take_init(ov, request, (size_t)len, h->init_reply);
-	if (n < 0)
-		return (int)n;
-	memcpy(h->init_request, request, (size_t)len);
-	h->init_request_len = (uint32_t)len;
-	h->init_reply_len = (uint32_t)n;
-	if (has_rings(ov->threads))
-		atomic_store(&h->failover, FAILOVER_NO_RING);
-	else if (!request_can_resend(request, (size_t)len))
-		atomic_store(&h->failover, FAILOVER_NO_RESEND);
-	else if (!ov->tree.has_handles)
-		atomic_store(&h->failover, FAILOVER_NO_HANDLE);
-	else
-		atomic_store(&h->failover, FAILOVER_READY);
-	return write(ov->device_fd, h->init_reply, (size_t)n) == n ? 0 : -errno;
-}
-
-int session_replay_init(struct overlay *ov)
-{
-	const struct shared_header *h = ov->shared.header;
-	unsigned char reply[SHARED_INIT_MAX];
-	ssize_t n;
-
-	if (h->init_request_len > SHARED_INIT_MAX)
-		return -EPROTO;
-	n = take_init(ov, h->init_request, h->init_request_len, reply);
-	if (n < 0)
-		return (int)n;
-	return n == (ssize_t)h->init_reply_len && memcmp(reply, h->init_reply, (size_t)n) == 0 ?
-		       0 :
-		       -EPROTO;
 }
 
 int session_resend(struct overlay *ov)

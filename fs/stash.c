@@ -7,29 +7,29 @@
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
+#include "fs/base/lock.h"
 #include "fs/base/packet.h"
 #include "fs/channel.h"
 
 _Static_assert(STASH_CELLS == 4, "STASH_ENDS_NONE names them");
 
-/* To take the blocks of a larger file away is the keeper's work: it may be long, and nobody waits for him. */
-static const blkcnt_t LARGE_BLOCKS = (1 << 20) / 512;
-
 /* ---- the server's ---- */
 
 int stash_open(int channel_fd, struct stash *ret_stash)
 {
-	struct stash s = { .channel_fd = channel_fd };
 	int pair[2];
 
+	*ret_stash = (struct stash){ .channel_fd = channel_fd };
 	for (int i = 0; i < STASH_CELLS; i++) {
+		struct stash_cell *c = &ret_stash->cells[i];
+
 		/* Nobody ever waits at it. */
 		if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, pair) < 0)
 			return -errno;
-		s.cells[i].put_fd = pair[0];
-		s.cells[i].take_fd = pair[1];
+		lock_init_brief(&c->lock);
+		c->put_fd = pair[0];
+		c->take_fd = pair[1];
 	}
-	*ret_stash = s;
 	return 0;
 }
 
@@ -100,46 +100,61 @@ static void give_up(struct stash_cell *c)
 	c->count = 0;
 }
 
+/* Lock held. False: the keeper is to be told. */
+static bool lay_in(struct stash *s, struct stash_cell *c, uint32_t slot, int fd)
+{
+	if (atomic_load(&c->is_shared) && c->count == STASH_CELL_MAX && pass_on_oldest(s, c) < 0)
+		give_up(c);
+	if (!atomic_load(&c->is_shared) || packet_send(c->put_fd, &slot, sizeof(slot), fd) < 0)
+		return false;
+	put(c, slot);
+	return true;
+}
+
 int stash_hold(struct stash *s, uint32_t slot, int fd)
 {
 	struct stash_cell *c = &s->cells[slot % STASH_CELLS];
+	bool lies_there;
 
-	if (atomic_load(&c->is_shared) && c->count == STASH_CELL_MAX && pass_on_oldest(s, c) < 0)
-		give_up(c);
-	if (atomic_load(&c->is_shared) && packet_send(c->put_fd, &slot, sizeof(slot), fd) == 0) {
-		put(c, slot);
-		return 0;
-	}
-	return channel_send_pin(s->channel_fd, slot, fd);
+	pthread_mutex_lock(&c->lock);
+	lies_there = lay_in(s, c, slot, fd);
+	pthread_mutex_unlock(&c->lock);
+	return lies_there ? 0 : channel_send_pin(s->channel_fd, slot, fd);
 }
 
 static bool is_large(int fd)
 {
 	struct stat st;
 
-	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_blocks > LARGE_BLOCKS;
+	return fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_blocks > STASH_LARGE_BYTES / 512;
+}
+
+/* Lock held. False: the keeper is to be told, because he has it. */
+static bool take_out(struct stash *s, struct stash_cell *c, uint32_t slot, bool is_keepers)
+{
+	int r = 0;
+
+	if (!has(c, slot))
+		return false;
+	while (r == 0 && oldest(c) != slot)
+		r = pass_on_oldest(s, c);
+	if (r == 0)
+		r = is_keepers ? pass_on_oldest(s, c) : drop_oldest(c);
+	if (r < 0)
+		give_up(c);
+	return r == 0 && !is_keepers;
 }
 
 int stash_let_go(struct stash *s, uint32_t slot, int *io_fd)
 {
 	struct stash_cell *c = &s->cells[slot % STASH_CELLS];
-	int r = 0;
+	bool is_keepers = is_large(*io_fd), is_gone;
 
-	if (!has(c, slot)) {
-		cleanup_fd(io_fd);
-		return channel_send_pin(s->channel_fd, slot, -1);
-	}
-	while (r == 0 && oldest(c) != slot)
-		r = pass_on_oldest(s, c);
-	if (r == 0 && is_large(*io_fd)) {
-		r = pass_on_oldest(s, c);
-	} else if (r == 0) {
-		r = drop_oldest(c);
-		if (r == 0)
-			return 0;
-	}
-	if (r < 0)
-		give_up(c);
+	pthread_mutex_lock(&c->lock);
+	is_gone = take_out(s, c, slot, is_keepers);
+	pthread_mutex_unlock(&c->lock);
+	if (is_gone)
+		return 0;
 	cleanup_fd(io_fd);
 	return channel_send_pin(s->channel_fd, slot, -1);
 }

@@ -14,21 +14,28 @@
  * it is passed on to the keeper as a CHANNEL_PIN. So is one that does not fit, and all of them until the keeper has said
  * that it has the cell (CHANNEL_STASHED; a keeper of an older version never does).
  *
- * The server's functions are called under the node table's lock, but for stash_open, stash_offer (before and after its
- * threads begin) and stash_note_shared (by the thread that hears the keeper). The keeper's: one thread.
+ * The server's functions are thread-safe, but for stash_open and stash_offer; the node table sees to it that of one slot there
+ * is one call at a time. The keeper's: one thread.
  */
 
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "fs/pins.h"
 
-enum { STASH_CELLS = 4, STASH_CELL_MAX = 16 };
+enum {
+	STASH_CELLS = 4,
+	STASH_CELL_MAX = 64,
+	/* To take the blocks of a larger file away is the keeper's work: it may be long, and nobody waits for him. */
+	STASH_LARGE_BYTES = 1 << 20,
+};
 
 /* ---- the server's ---- */
 
 struct stash_cell {
+	pthread_mutex_t lock; /* guards what lies in it */
 	int put_fd, take_fd;
 	_Atomic bool is_shared;		/* the keeper has take_fd too */
 	uint32_t slots[STASH_CELL_MAX]; /* of what lies in it; a ring, oldest at first */
@@ -40,7 +47,7 @@ struct stash {
 	struct stash_cell cells[STASH_CELLS];
 };
 
-/* stash_open: before the sandbox is locked. 0 or -errno. */
+/* stash_open: before the sandbox is locked. @ret_stash stays where it is. 0 or -errno. */
 int stash_open(int channel_fd, struct stash *ret_stash);
 
 /* stash_offer: sends the keeper its ends. 0 or -errno. */

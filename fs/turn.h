@@ -19,6 +19,9 @@
  * TURN_TICK_MS: if the turn is free, because its thread serves what it has found, it takes it; if no request came since,
  * times are slow at once.
  *
+ * Whoever keeps the turn may call for help with what nobody waits for. It comes with the next tick: to wake somebody would
+ * take as long as to do it, and would wake a processor.
+ *
  * For the threads that read from the device. Times are of CLOCK_MONOTONIC, in nanoseconds. Thread-safe.
  */
 
@@ -40,6 +43,9 @@ enum {
 	TURN_KEPT_TICK_MS = 4,
 };
 
+/* No number of a turn: the caller is called to help, and comes back. */
+#define TURN_CALLED UINT32_MAX
+
 /* How a request was read. */
 enum turn_how {
 	TURN_SLEPT,	/* who read it did not look for it */
@@ -56,6 +62,7 @@ struct turn {
 	atomic_uint readers; /* in read(2), or about to be, without the turn */
 	atomic_uint serving; /* requests that somebody waits for */
 	atomic_bool was_left; /* for the last one that came nobody waits */
+	atomic_bool calls;    /* for help */
 	_Atomic uint64_t served_ns;
 	_Atomic uint64_t found;
 	unsigned last_quick; /* guarded by lock, like those below */
@@ -69,7 +76,7 @@ void turn_init(struct turn *t, bool is_of_use);
 
 /*
  * turn_take: before a thread reads. Blocks while it is another's turn. Returns the number of the caller's turn, who is to
- * look for a request until TURN_LOOK_NS have passed, or 0: he has none, and is to read.
+ * look for a request until TURN_LOOK_NS have passed, or 0: he has none, and is to read; or TURN_CALLED.
  *
  * turn_give: gives it back, when a request was read or none came.
  * turn_keep: or keeps it for the next request. turn_is_kept: whether it is the caller's still; if not, there is nothing to be
@@ -83,6 +90,9 @@ void turn_keep(struct turn *t, unsigned number);
 bool turn_is_kept(const struct turn *t, unsigned number);
 void turn_found(struct turn *t, bool is_awaited, enum turn_how how, uint64_t now_ns);
 void turn_served(struct turn *t, bool is_awaited, uint64_t now_ns);
+
+/* turn_call: for one of those who wait, or of the next that do. */
+void turn_call(struct turn *t);
 
 /* turn_end: times are slow; all who wait go on. */
 void turn_end(struct turn *t);

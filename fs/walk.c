@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "fs/base/cleanup.h"
+#include "fs/waits.h"
 
 /* Directories this deep keep descriptor and entries while their thread is below; deeper ones read again. */
 enum { DEPTH_KEPT = 16 };
@@ -50,12 +51,17 @@ struct walk {
 	const struct walk_hooks *hooks;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
-	struct walk_dir *queue; /* directories given away; guarded by lock */
-	struct walk_dir *all;	/* guarded by lock */
-	bool is_done;		/* the first directory is left; guarded by lock */
-	atomic_uint idle;	/* threads that wait for the queue */
+	pthread_cond_t for_further; /* there is something for the further threads */
+	struct walk_dir *queue;	    /* directories given away; guarded by lock */
+	struct walk_dir *all;	    /* guarded by lock */
+	bool is_done;		    /* the first directory is left; guarded by lock */
+	atomic_uint idle;	    /* threads that wait for the queue, but for the further ones */
 	atomic_uint queued;
-	unsigned threads; /* at most */
+	unsigned threads, further; /* at most */
+	struct waits waits;	   /* the further ones walk while these are on */
+	pthread_t helpers[2 * THREADS_MAX];
+	unsigned started; /* guarded by lock */
+	bool has_further; /* started, or could not be; guarded by lock */
 	atomic_bool stop;
 };
 
@@ -242,6 +248,13 @@ static int dir_next(struct walk *w, struct walk_dir *dir, struct tree_entry **re
 	return 1;
 }
 
+/* Lock held. */
+static void wake_all(struct walk *w)
+{
+	pthread_cond_broadcast(&w->changed);
+	pthread_cond_broadcast(&w->for_further);
+}
+
 /* All below it is done, so now it is its turn; and perhaps its parent's. */
 static void dir_leave(struct walk *w, struct walk_dir *dir)
 {
@@ -265,7 +278,7 @@ static void dir_leave(struct walk *w, struct walk_dir *dir)
 		if (!parent) {
 			pthread_mutex_lock(&w->lock);
 			w->is_done = true;
-			pthread_cond_broadcast(&w->changed);
+			wake_all(w);
 			pthread_mutex_unlock(&w->lock);
 		}
 		dir = parent;
@@ -280,27 +293,36 @@ static void dir_leave(struct walk *w, struct walk_dir *dir)
  */
 static bool give_away(struct walk *w, struct walk_dir *dir)
 {
-	if (atomic_load(&w->queued) >= atomic_load(&w->idle) + QUEUED_AHEAD * (w->threads - 1))
+	unsigned others = w->threads - 1 + (waits_are_on(&w->waits) ? w->further : 0);
+
+	if (atomic_load(&w->queued) >= atomic_load(&w->idle) + QUEUED_AHEAD * others)
 		return false;
 	pthread_mutex_lock(&w->lock);
 	dir->next = w->queue;
 	w->queue = dir;
 	atomic_fetch_add(&w->queued, 1);
 	pthread_cond_signal(&w->changed);
+	if (waits_are_on(&w->waits))
+		pthread_cond_signal(&w->for_further);
 	pthread_mutex_unlock(&w->lock);
 	return true;
 }
 
+static bool is_over(const struct walk *w)
+{
+	return w->is_done || atomic_load(&w->stop);
+}
+
 /* The next directory to list for a thread that has none: NULL when the walk is over. */
-static struct walk_dir *take(struct walk *w)
+static struct walk_dir *take(struct walk *w, bool is_further)
 {
 	struct walk_dir *dir;
 
 	pthread_mutex_lock(&w->lock);
-	atomic_fetch_add(&w->idle, 1);
-	while (!w->queue && !w->is_done && !atomic_load(&w->stop))
-		pthread_cond_wait(&w->changed, &w->lock);
-	atomic_fetch_sub(&w->idle, 1);
+	atomic_fetch_add(&w->idle, !is_further);
+	while (!is_over(w) && (!w->queue || (is_further && !waits_are_on(&w->waits))))
+		pthread_cond_wait(is_further ? &w->for_further : &w->changed, &w->lock);
+	atomic_fetch_sub(&w->idle, !is_further);
 	dir = atomic_load(&w->stop) ? NULL : w->queue;
 	if (dir) {
 		w->queue = dir->next;
@@ -314,7 +336,7 @@ static void end(struct walk *w)
 {
 	pthread_mutex_lock(&w->lock);
 	atomic_store(&w->stop, true);
-	pthread_cond_broadcast(&w->changed);
+	wake_all(w);
 	pthread_mutex_unlock(&w->lock);
 }
 
@@ -387,26 +409,53 @@ static struct walk_dir *visit(struct walk *w, struct walk_dir *dir, struct tree_
 	return child;
 }
 
-static void *work(void *argument)
+static void *work_further(void *argument);
+
+/* Threads beside the caller's; what cannot be had is done without. Lock held. */
+static void start_threads(struct walk *w, unsigned count, void *(*function)(void *))
 {
-	struct walk *w = argument;
+	for (; count > 0 && w->started < ARRAY_SIZE(w->helpers); count--) {
+		if (pthread_create(&w->helpers[w->started], NULL, function, w) != 0)
+			return;
+		w->started++;
+	}
+}
+
+/* After a directory: where threads have begun to wait for the file system, further ones may walk. */
+static void note_waits(struct walk *w, struct visits *io_visits)
+{
+	if (!waits_note(&w->waits, visits_end(io_visits)))
+		return;
+	pthread_mutex_lock(&w->lock);
+	if (!w->has_further && !is_over(w))
+		start_threads(w, w->further, work_further);
+	w->has_further = true;
+	pthread_cond_broadcast(&w->for_further);
+	pthread_mutex_unlock(&w->lock);
+}
+
+static void work_on(struct walk *w, bool is_further)
+{
+	struct visits visits;
 	struct walk_dir *dir;
 
-	while ((dir = take(w))) {
+	while ((dir = take(w, is_further))) {
 		dir->next = NULL;
+		visits_begin(&visits);
 		while (dir) {
 			struct tree_entry *entry = NULL;
 			struct walk_dir *above;
 			int r;
 
 			if (atomic_load(&w->stop))
-				return NULL;
-			if (!w->hooks->go_on(w->hooks->context)) {
+				return;
+			if (!w->hooks->go_on(w->hooks->context, &visits.has_rested)) {
 				end(w);
-				return NULL;
+				return;
 			}
 			r = dir_next(w, dir, &entry);
 			if (r > 0) {
+				visits.entries++;
 				dir = visit(w, dir, entry);
 				continue;
 			}
@@ -418,35 +467,63 @@ static void *work(void *argument)
 				dir_suspend(dir);
 			dir_leave(w, dir);
 			dir = above;
+			note_waits(w, &visits);
 		}
 	}
+}
+
+static void *work(void *argument)
+{
+	work_on(argument, false);
 	return NULL;
 }
 
-int walk_tree(const struct tree *tree, int fd, uint64_t state, unsigned threads,
+static void *work_further(void *argument)
+{
+	work_on(argument, true);
+	return NULL;
+}
+
+/* The others may start further ones until they end themselves. */
+static void join_threads(struct walk *w)
+{
+	unsigned joined = 0;
+
+	pthread_mutex_lock(&w->lock);
+	while (joined < w->started) {
+		pthread_t thread = w->helpers[joined++];
+
+		pthread_mutex_unlock(&w->lock);
+		pthread_join(thread, NULL);
+		pthread_mutex_lock(&w->lock);
+	}
+	pthread_mutex_unlock(&w->lock);
+}
+
+int walk_tree(const struct tree *tree, int fd, uint64_t state, unsigned threads, unsigned further,
 	      const struct walk_hooks *hooks)
 {
-	struct walk w = { .tree = tree, .hooks = hooks, .threads = threads > 0 ? threads : 1 };
-	pthread_t helpers[THREADS_MAX];
-	unsigned started = 0;
+	struct walk w = { .tree = tree, .hooks = hooks };
 	struct walk_dir *first;
 	AUTO_FD int listing_fd = -1;
 	int r = open_listing(fd, &listing_fd);
 
 	pthread_mutex_init(&w.lock, NULL);
 	pthread_cond_init(&w.changed, NULL);
+	pthread_cond_init(&w.for_further, NULL);
 	if (r == 0)
 		r = dir_new(&w, NULL, &listing_fd, "", state, &first);
 	if (r < 0)
 		return r;
 	w.queue = first;
 	w.queued = 1;
-	while (started + 1 < threads && started < THREADS_MAX &&
-	       pthread_create(&helpers[started], NULL, work, &w) == 0)
-		started++;
+	w.threads = threads < 1 ? 1 : threads > THREADS_MAX ? THREADS_MAX : threads;
+	w.further = further > THREADS_MAX ? THREADS_MAX : further;
+	pthread_mutex_lock(&w.lock);
+	start_threads(&w, w.threads - 1, work);
+	pthread_mutex_unlock(&w.lock);
 	work(&w);
-	for (unsigned i = 0; i < started; i++)
-		pthread_join(helpers[i], NULL);
+	join_threads(&w);
 	r = w.is_done;
 	while (w.all)
 		dir_free(&w, w.all);

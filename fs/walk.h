@@ -27,8 +27,8 @@
 struct walk_dir; /* a directory that the walk is in */
 
 struct walk_hooks {
-	/* Before each entry; may block; false ends the walk. */
-	bool (*go_on)(void *context);
+	/* Before each entry; may block, and then sets *io_rested; false ends the walk. */
+	bool (*go_on)(void *context, bool *io_rested);
 	/*
 	 * An entry that is no directory, says the listing: nobody has looked at it yet. @dir_fd is the
 	 * directory's; it and @entry are for this call. False: it is a directory after all, and the walk
@@ -58,10 +58,11 @@ void walk_path(const struct walk_dir *dir, const char *name, char *ret_path, siz
 
 /*
  * walk_tree: walks what lies below the directory @fd (borrowed). Blocks until all is visited, or go_on()
- * ended it; what was not left then is not. Threads that cannot be had are done without.
+ * ended it; what was not left then is not. Threads that cannot be had are done without. While @threads wait
+ * for the disk, or for the server of the file system, @further ones walk too.
  * Returns 1 (all is visited), 0 (ended), -ENOMEM, or -errno of the first directory.
  */
-int walk_tree(const struct tree *tree, int fd, uint64_t state, unsigned threads,
+int walk_tree(const struct tree *tree, int fd, uint64_t state, unsigned threads, unsigned further,
 	      const struct walk_hooks *hooks);
 
 #endif

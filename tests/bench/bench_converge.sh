@@ -13,7 +13,7 @@
 #   warm     time of `chown -R` and `chmod -R` / time of the walk, everything in the cache; more is better
 #   right    the walk over a tree that is right / a bare getdents+statx loop; less is better
 #   cold     like warm, the file system freshly mounted, the image read past the page cache
-#   both also against bare_walk.c: two threads that do what safety asks and nothing else; 1 is the least there can be
+#   both also against bare_walk.c: two threads that do what safety asks and nothing else; warm, 1 is the least there can be
 #   create, stat, write   99th percentile while the walk runs / while it is paused
 # shellcheck source=tests/integ/lib.sh
 . "$(dirname "$0")/../integ/lib.sh"

@@ -128,8 +128,7 @@ echo '# a full disk'
 for type in ext4 xfs; do
 	begin "$type"
 	make_lower 50
-	dd if=/dev/zero of="$volume/fill" bs=1M status=none 2>/dev/null || true
-	dd if=/dev/zero of="$volume/fill2" bs=512 status=none 2>/dev/null || true
+	check "$type: is filled" fill_up "$volume/fill"
 	check_fails "$type: full" dd if=/dev/zero of="$volume/more" bs=64k count=1 status=none
 	start run=0123456789abcdef0123456789abcdef paused
 	check "$type: full: a user's chmod" as 1000 1000 '' chmod 604 "$target/dir0/file1"
@@ -139,7 +138,7 @@ for type in ext4 xfs; do
 	chmod 660 "$lower/dir0/file1"
 	check "$type: full: all is done" all_converged
 	finish "$type: full"
-	rm -f "$volume"/fill* "$volume/more"
+	rm -f "$volume/fill" "$volume/more"
 done
 
 echo '# a file system that turns read-only under it'

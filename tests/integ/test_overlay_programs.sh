@@ -117,11 +117,13 @@ chmod 0777 "$view/stress" "$lower/native-stress"
 # binderfs, bind-mount, procfs and lease need no volume; fiemap and verity are on the list of what FUSE cannot pass.
 stressors='access chdir chmod chown copy-file dentry dir dirdeep dup fallocate fcntl filename flock fpunch fsize fstat
 	getdent hdd inotify iomix link locka lockf lockofd mknod open rename symlink sync-file touch utime xattr mmap'
+# Two of fcntl, on a loaded machine, do not find their own directories now and then: also on the lower file system.
+instances() { [ "$1" = fcntl ] && echo 1 || echo 2; }
 stress() {
 	local args=() name
 
 	for name in $stressors; do
-		[ "$1" != "$name" ] || args+=("--$name" 2 "--$name-ops" 60)
+		[ "$1" != "$name" ] || args+=("--$name" "$(instances "$name")" "--$name-ops" 60)
 	done
 	(cd "$2" && worker timeout 60 stress-ng --verify -q --timeout 5 --temp-path "$2" "${args[@]}") \
 		>"$scratch/stress.log" 2>&1

@@ -17,7 +17,7 @@ start_test
 target=$scratch/target
 volume=$scratch/volume
 lower=$volume/lower
-make_volume ext4 volume
+VOLUME_SIZE=2G make_volume ext4 volume # where there is little room nothing is laid aside
 mkdir "$target" "$lower" "$lower/here" "$lower/there"
 touch "$lower/there/"{1..400}
 clean_more() { fsfreeze -u "$volume" 2>/dev/null; }
@@ -56,6 +56,8 @@ server=$(keeper main get server_pid)
 check_same 'at first nobody looks for requests' 0 "$(in_turn)"
 check 'of one caller who asks again and again they are found so' within 60 comes_in_turn 0
 check 'a server that is asked for nothing sleeps' within 30 sleeps "$server"
+# To make room later takes the kernel some 10 ms, in which a request waits.
+check 'it has room for descriptors' awk '$1 == "FDSize:" && $2 >= 1024 { enough = 1 } END { exit !enough }' "/proc/$server/status"
 
 echo '# on the processor of who asks'
 ask_for_ever() { exec perl -e 'while (1) { stat "$ARGV[0]/none-$i"; $i++ }' "$target/here"; }
@@ -91,6 +93,57 @@ check 'when he is gone the thread is free again' within 30 is_free
 check_same 'and of no other policy than others' 0 "$(policies)"
 check 'and sleeps' within 30 sleeps "$server"
 
+echo '# who removes files has not to wait until they are gone'
+# Files of which each is removed by the same thread, who then does what @1 says.
+remove_and() {
+	exec perl -MTime::HiRes=time,sleep -e 'unlink "$ARGV[0]/file-$_" or die for 1 .. 3000; syswrite STDOUT, "done\n";
+		my $until = time + 5; if ($ARGV[1] eq "compute") { 1 while time < $until } else { sleep 5 }' \
+		"$target/here" "$1" >"$scratch/fifo"
+}
+blocks_free() { stat -f -c %f "$volume"; }
+are_free() { [ "$(blocks_free)" -ge "$1" ]; }
+descriptors() { ls "/proc/$server/fd" | wc -l; }
+# But for those of a few directories.
+holds_no_more_than() { [ "$(descriptors)" -le $(($1 + 16)) ]; }
+mkfifo "$scratch/fifo"
+for does in compute sleep; do
+	# What the directory has grown to stays.
+	mkdir -p "$lower/here"
+	touch "$lower/here"/file-{1..3000}
+	rm "$lower/here"/file-*
+	before=$(blocks_free)
+	held=$(descriptors)
+	perl -e 'for (1 .. 3000) { open my $f, ">", "$ARGV[0]/file-$_" or die; print $f "x" x 5000 }' "$target/here"
+	check "who will $does: files take room" eval '! are_free $((before - 1000))'
+	remove_and "$does" &
+	asks=$!
+	read -r _ <"$scratch/fifo"
+	check_same 'no name is left' '' "$(ls "$lower/here")"
+	check 'soon it is free' within 3 are_free "$before"
+	check 'and nothing is open any more' within 3 holds_no_more_than "$held"
+	check 'while he goes on' kill "$asks"
+	wait "$asks" 2>/dev/null || true
+done
+
+echo '# on a full disk'
+# One that has no inode left: each file that is removed makes room for one, at once.
+mkdir "$scratch/full"
+truncate -s 16M "$scratch/full.img"
+mkfs.ext4 -q -F -N 320 "$scratch/full.img"
+loop=$(losetup --find --show "$scratch/full.img")
+loops+=("$loop")
+mount "$loop" "$scratch/full"
+mkdir "$scratch/full/lower" "$scratch/there"
+overlay full "$scratch/full/lower" "$scratch/there" gid=4242 paused handoff=no coherence=exclusive
+fill_and_replace() {
+	perl -e 'my ($dir, $count, $failed) = ($ARGV[0], 0, 0);
+		$count++ while open my $f, ">", "$dir/$count";
+		for (0 .. 3999) { my $path = "$dir/" . $_ % $count; unlink $path; open(my $f, ">", $path) or $failed++ }
+		print "$failed\n"' "$scratch/there"
+}
+check_same 'who removes a file finds room for another' 0 "$(fill_and_replace)"
+check 'is unmounted' umount "$scratch/there"
+
 echo '# while he computes who was answered last'
 # 2,000 names, then for three seconds nothing: who serves on his processor has to wait behind him.
 ask_and_compute() {
@@ -106,7 +159,6 @@ end_to_compute() {
 	kill "$asks"
 	wait "$asks" 2>/dev/null || true
 }
-mkfifo "$scratch/fifo"
 for i in 1 2 3; do
 	begin_to_compute
 	check "others are answered ($i)" timeout 1.5 stat -c %n "$target/there/$i"

@@ -8,7 +8,7 @@
 . "$(dirname "$0")/lib.sh"
 need_root
 need_fuse
-need_tools mkfs.ext4 setpriv ionice setcap getcap
+need_tools bindfs mkfs.ext4 setpriv ionice setcap getcap
 own_mounts "$0" "$@"
 start_test
 
@@ -275,6 +275,40 @@ for round in 1 2 3 4 5; do
 	finish "killed, round $round"
 done
 mount -o remount,async "$scratch/volume"
+
+echo '# a file system that lets the walk wait'
+# As many threads walk as there are processors, four at most; while they wait, more.
+usual=$(nproc)
+[ "$usual" -le 4 ] || usual=4
+make_lower 400
+mkdir "$scratch/slow"
+bindfs --multithreaded -f "$lower" "$scratch/slow" &
+slow_pid=$!
+check 'bindfs mounts' within 10 mountpoint -q "$scratch/slow"
+overlay main "$scratch/slow" "$target" "gid=$gid" handoff=no paused
+waiting_threads() {
+	local thread count=0
+
+	for thread in "/proc/$server_pid/task"/*/wchan; do
+		[[ $(cat "$thread") != *request_wait_answer* ]] || count=$((count + 1))
+	done
+	printf '%s' "$count"
+}
+# Lets it go on for a moment, and counts.
+more_wait() {
+	kill -CONT "$slow_pid"
+	stop_process "$slow_pid" && [ "$(waiting_threads)" -gt "$usual" ]
+}
+server_pid=$(keeper main get server_pid)
+stop_process "$slow_pid"
+keeper main send resume >/dev/null
+check 'waiting: more threads walk' within 20 more_wait
+kill -CONT "$slow_pid"
+check 'waiting: converges' keeper main wait state=converged
+check 'waiting: all is done' all_converged "$lower"
+finish 'waiting'
+umount "$scratch/slow"
+wait "$slow_pid"
 
 echo '# interruption'
 make_lower 40

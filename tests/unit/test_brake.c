@@ -82,6 +82,42 @@ static void brake_rest_without_requests_is_nothing(void **state)
 	assert_int_equal(brake_rest(&w.brake, OTHER, w.now), 0);
 }
 
+/* Whether a thread beside the one that walks has to rest, that long after the latest request. */
+static bool is_held_up(struct world *w, uint64_t after)
+{
+	brake_rest(&w->brake, WALKER, w->now + after);
+	return brake_rest(&w->brake, OTHER, w->now + after) > 0;
+}
+
+static void brake_rest_is_for_as_long_as_there_were_requests(void **state)
+{
+	struct world w;
+
+	(void)state;
+	set_up(&w);
+	/* Four at once, as a mount makes them. */
+	for (int i = 0; i < 4; i++)
+		request(&w, BRAKE_LOOK, 50 * US, 50 * US);
+	assert_true(is_held_up(&w, MS));
+	assert_false(is_held_up(&w, 3 * MS));
+	/* And again, after so long that it has nothing to do with the first. */
+	w.now += 150 * MS;
+	request(&w, BRAKE_LOOK, 50 * US, 50 * US);
+	assert_true(is_held_up(&w, MS));
+	assert_false(is_held_up(&w, 3 * MS));
+	/* Who goes on asking is waited for longer, to a bound; how far apart his requests are does not matter. */
+	w.now += 40 * MS;
+	request(&w, BRAKE_LOOK, 50 * US, 50 * US);
+	assert_true(is_held_up(&w, 39 * MS));
+	assert_false(is_held_up(&w, 42 * MS));
+	for (int i = 0; i < 20; i++) {
+		w.now += 90 * MS;
+		request(&w, BRAKE_LOOK, 50 * US, 50 * US);
+	}
+	assert_true(is_held_up(&w, 99 * MS));
+	assert_false(is_held_up(&w, 101 * MS));
+}
+
 static void brake_rest_one_walks_while_there_are_requests(void **state)
 {
 	int other_worked = 0;
@@ -237,6 +273,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(brake_rest_without_requests_is_nothing),
+		cmocka_unit_test(brake_rest_is_for_as_long_as_there_were_requests),
 		cmocka_unit_test(brake_rest_one_walks_while_there_are_requests),
 		cmocka_unit_test(brake_rest_nothing_begins_in_a_request),
 		cmocka_unit_test(brake_rest_woken_early_works_no_longer),

@@ -501,6 +501,73 @@ static void node_lookup_made_stays_after_forget(void **state)
 	assert_int_equal(lookup(f, "a").id, info.id);
 }
 
+/* A keeper who asks the table for something new while he lets go of a pin. */
+struct slow_keeper {
+	struct fixture *f;
+	uint32_t held, gone; /* slots; 0: none */
+	uint64_t made;	     /* a node, while he lets go */
+};
+
+static void hold_slowly(void *context, uint32_t slot, int fd)
+{
+	assert_true(fd >= 0);
+	((struct slow_keeper *)context)->held = slot;
+}
+
+static void let_go_slowly(void *context, uint32_t slot, int *io_fd)
+{
+	struct slow_keeper *k = context;
+
+	assert_true(*io_fd >= 0);
+	k->gone = slot;
+	k->made = lookup(k->f, "other").id;
+}
+
+static void node_forget_keeper_lets_go_before_the_slot_is_anothers(void **state)
+{
+	struct fixture *f = *state;
+	struct slow_keeper keeper = { .f = f };
+	struct node_info info = lookup(f, "a");
+	int before = count_fds();
+	struct stat st;
+	AUTO_FD int fd = make_file(f, "a", &st);
+
+	node_keep_at(f->table, &(struct node_keeper){ hold_slowly, let_go_slowly, &keeper });
+	assert_int_equal(unlinkat(f->dir_fd, "a", 0), 0);
+	assert_int_equal(node_unlinked(f->table, fd, &st), 0);
+	cleanup_fd(&fd);
+	assert_int_equal(keeper.held, (uint32_t)info.id);
+	assert_int_equal(keeper.gone, 0);
+	node_forget(f->table, info.id, 1);
+	assert_int_equal(keeper.gone, keeper.held);
+	assert_int_not_equal((uint32_t)keeper.made, keeper.gone);
+	assert_int_equal((uint32_t)lookup(f, "next").id, keeper.gone);
+	node_forget(f->table, keeper.made, 1);
+	assert_true(count_fds() <= before + 1);
+}
+
+/* The server dies in the middle of that: the slot is free. */
+static void node_forget_ended_while_the_keeper_lets_go_frees_the_slot(void **state)
+{
+	struct fixture *f = *state;
+	struct slow_keeper keeper = { .f = f };
+	struct node_info info = lookup(f, "a");
+	struct stat st;
+	AUTO_FD int fd = make_file(f, "a", &st);
+
+	node_keep_at(f->table, &(struct node_keeper){ hold_slowly, let_go_slowly, &keeper });
+	assert_int_equal(unlinkat(f->dir_fd, "a", 0), 0);
+	assert_int_equal(node_unlinked(f->table, fd, &st), 0);
+	node_forget(f->table, info.id, 1);
+	/* As it was then: nobody had it yet. */
+	f->shared.header->free_head = 0;
+	f->shared.slots[keeper.gone].next_free = 0;
+	node_table_free(f->table);
+	open_table(f);
+	assert_false(is_known(f, info.id));
+	assert_int_equal((uint32_t)lookup(f, "next").id, keeper.gone);
+}
+
 static void node_unlinked_of_a_settled_frees_it(void **state)
 {
 	struct fixture *f = *state;
@@ -1035,6 +1102,8 @@ int main(void)
 		BOTH(node_release_settled_frees_what_only_the_run_knew),
 		BOTH(node_release_settled_unmarks_the_marked),
 		BOTH(node_unlinked_stays_open_until_forgotten),
+		BOTH(node_forget_keeper_lets_go_before_the_slot_is_anothers),
+		HANDLES(node_forget_ended_while_the_keeper_lets_go_frees_the_slot),
 		HANDLES(node_open_regular_opens_files_and_nothing_else),
 		BOTH(node_open_regular_what_is_pinned_is_left_to_others),
 		BOTH(node_unlinked_id_is_the_same_by_node_id),

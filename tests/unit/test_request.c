@@ -61,6 +61,7 @@ static void ask_all(const struct bytes *b, size_t len)
 {
 	unsigned char *copy = malloc(len ? len : 1);
 	unsigned char reply[128];
+	struct request_forget forgets[2];
 	uint64_t node;
 	uint32_t pid;
 
@@ -71,6 +72,7 @@ static void ask_all(const struct bytes *b, size_t len)
 	(void)request_unique(copy, len);
 	(void)request_waiter(copy, len);
 	(void)request_is_init(copy, len);
+	(void)request_forgets(copy, len, forgets, 2);
 	(void)request_supplementary_group();
 	(void)request_kills_acl_sgid();
 	(void)request_kills_write_set_ids();
@@ -79,6 +81,64 @@ static void ask_all(const struct bytes *b, size_t len)
 	(void)request_patch_init_reply(copy, len, ~0U, reply, sizeof(reply));
 	request_begin(NULL, 0);
 	free(copy);
+}
+
+static void put_u64(struct bytes *b, uint64_t value)
+{
+	put(b, &value, sizeof(value));
+}
+
+static void request_forgets_one_is_the_headers_node(void **state)
+{
+	struct request_forget forgets[2] = { { 0 } };
+	struct bytes b = make(FUSE_FORGET);
+
+	(void)state;
+	put_u64(&b, 5);
+	assert_int_equal(request_forgets(b.data, b.len, forgets, 2), 1);
+	assert_int_equal(forgets[0].node, 77);
+	assert_int_equal(forgets[0].lookups, 5);
+	assert_int_equal(request_forgets(b.data, b.len - 1, forgets, 2), 0);
+	assert_int_equal(request_forgets(b.data, b.len, forgets, 0), 0);
+}
+
+static void request_forgets_many_are_all_or_none(void **state)
+{
+	struct request_forget forgets[4] = { { 0 } };
+	struct bytes b = make(FUSE_BATCH_FORGET);
+
+	(void)state;
+	put_u32(&b, 3);
+	put_u32(&b, 0);
+	for (uint64_t node = 1; node <= 3; node++) {
+		put_u64(&b, node);
+		put_u64(&b, 10 * node);
+	}
+	assert_int_equal(request_forgets(b.data, b.len, forgets, 4), 3);
+	for (uint64_t node = 1; node <= 3; node++) {
+		assert_int_equal(forgets[node - 1].node, node);
+		assert_int_equal(forgets[node - 1].lookups, 10 * node);
+	}
+	assert_int_equal(request_forgets(b.data, b.len, forgets, 3), 3);
+	assert_int_equal(request_forgets(b.data, b.len, forgets, 2), 0);
+	for (size_t len = 0; len < b.len; len++)
+		assert_int_equal(request_forgets(b.data, len, forgets, 4), 0);
+}
+
+static void request_forgets_others_are_none(void **state)
+{
+	struct request_forget forgets[4];
+
+	(void)state;
+	for (uint32_t opcode = 0; opcode < 64; opcode++) {
+		struct bytes b = make(opcode);
+
+		put_u64(&b, 1);
+		put_u64(&b, 1);
+		put_u64(&b, 1);
+		assert_int_equal(request_forgets(b.data, b.len, forgets, 4) > 0,
+				 opcode == FUSE_FORGET || opcode == FUSE_BATCH_FORGET);
+	}
 }
 
 static gid_t group_of(const struct bytes *b, size_t len)
@@ -487,6 +547,9 @@ int main(void)
 		cmocka_unit_test(request_opens_file_only_opens_are_told),
 		cmocka_unit_test(request_opens_file_short_header_is_none),
 		cmocka_unit_test(request_waiter_of_what_nobody_waits_for_is_none),
+		cmocka_unit_test(request_forgets_one_is_the_headers_node),
+		cmocka_unit_test(request_forgets_many_are_all_or_none),
+		cmocka_unit_test(request_forgets_others_are_none),
 		cmocka_unit_test(request_supplementary_group_is_found),
 		cmocka_unit_test(request_supplementary_group_after_another_extension_is_found),
 		cmocka_unit_test(request_supplementary_group_none_is_unset),

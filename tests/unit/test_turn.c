@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -17,6 +18,7 @@ enum {
 	MISSED_NS = TURN_LOOK_NS + 1,
 	FAR_NS = TURN_CLOSE_NS + 1,
 	THREADS = 4,
+	CALLS = 20,
 	ROUNDS = 20000
 };
 
@@ -224,6 +226,65 @@ static void take_of_a_kept_turn_waits_until_nothing_comes(void **state)
 	assert_true(turn_is_kept(&f->turn, number));
 }
 
+static unsigned join(pthread_t thread)
+{
+	void *number;
+
+	pthread_join(thread, &number);
+	return (unsigned)(uintptr_t)number;
+}
+
+static void *help_until_slow(void *argument)
+{
+	struct turn *t = argument;
+	uintptr_t called = 0;
+
+	while (turn_take(t) == TURN_CALLED)
+		called++;
+	turn_give(t, 0);
+	return (void *)called;
+}
+
+/* Calls while others wait. Returns whether all went quickly enough: else times were slow in the middle of it. */
+static bool call_all(struct fixture *f, unsigned *ret_called)
+{
+	pthread_t threads[THREADS];
+	unsigned number, calls = 0;
+
+	serve(f, MANY, CLOSE_NS);
+	number = turn_take(&f->turn);
+	turn_keep(&f->turn, number);
+	atomic_store(&f->turn.calls, false);
+	for (unsigned i = 0; i < THREADS; i++)
+		pthread_create(&threads[i], NULL, help_until_slow, &f->turn);
+	while (calls < CALLS && turn_is_kept(&f->turn, number)) {
+		turn_call(&f->turn);
+		while (atomic_load(&f->turn.calls) && turn_is_kept(&f->turn, number)) {
+			turn_found(&f->turn, false, TURN_SLEPT, f->now_ns);
+			turn_served(&f->turn, false, f->now_ns);
+			sched_yield();
+		}
+		calls++;
+	}
+	turn_end(&f->turn);
+	*ret_called = 0;
+	for (unsigned i = 0; i < THREADS; i++)
+		*ret_called += join(threads[i]);
+	assert_true(*ret_called <= calls);
+	return calls == CALLS;
+}
+
+/* Who waits helps once for each call, and who has called keeps his turn. */
+static void call_of_who_keeps_it_is_for_one_of_those_who_wait(void **state)
+{
+	unsigned called = 0, tries = 0;
+
+	while (!call_all(*state, &called))
+		assert_true(tries++ < MANY);
+	/* The last may have been in vain. */
+	assert_true(called >= CALLS - 1);
+}
+
 static void keep_of_no_turn_keeps_nothing(void **state)
 {
 	struct fixture *f = *state;
@@ -253,14 +314,6 @@ static void *take_and_read(void *argument)
 
 	turn_give(t, number);
 	return (void *)(uintptr_t)number;
-}
-
-static unsigned join(pthread_t thread)
-{
-	void *number;
-
-	pthread_join(thread, &number);
-	return (unsigned)(uintptr_t)number;
 }
 
 /* Nothing comes: it may be that the one with the turn can serve nothing else before another request is. */
@@ -344,6 +397,7 @@ int main(void)
 		TEST(found_behind_one_that_nobody_waits_for_stays_quick),
 		TEST(found_late_by_who_did_not_look_stays_quick),
 		TEST(take_of_a_kept_turn_waits_until_nothing_comes),
+		TEST(call_of_who_keeps_it_is_for_one_of_those_who_wait),
 		TEST(keep_of_no_turn_keeps_nothing),
 		TEST(take_while_one_reads_waits_until_nothing_comes),
 		TEST(take_while_it_is_anothers_ends_when_nothing_comes),

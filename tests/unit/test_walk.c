@@ -16,7 +16,7 @@
 
 #include "fs/base/cleanup.h"
 
-enum { DIRS = 12, DIRS_BELOW = 7, FILES = 9, DEEP = 300, SEEN_MAX = 4096 };
+enum { DIRS = 12, DIRS_BELOW = 7, FILES = 9, DEEP = 300, SEEN_MAX = 4096, WALKERS_MAX = 8 };
 
 /* What a walk has met, in order. */
 struct record {
@@ -24,6 +24,10 @@ struct record {
 	char *seen[SEEN_MAX];
 	bool is_left[SEEN_MAX];
 	size_t count, allowed;
+	pthread_t walkers[WALKERS_MAX]; /* who has met a file */
+	size_t walker_count;
+	unsigned waits; /* at each file, so often */
+	bool rests;
 };
 
 static int removed_below = -1; /* the tree that file_and_remove() removes directories of */
@@ -108,11 +112,24 @@ static void note(struct record *record, const struct walk_dir *dir, const char *
 	pthread_mutex_unlock(&record->lock);
 }
 
-static bool go_on(void *context)
+static void note_walker(struct record *record)
+{
+	size_t i = 0;
+
+	pthread_mutex_lock(&record->lock);
+	while (i < record->walker_count && !pthread_equal(record->walkers[i], pthread_self()))
+		i++;
+	if (i == record->walker_count && i < WALKERS_MAX)
+		record->walkers[record->walker_count++] = pthread_self();
+	pthread_mutex_unlock(&record->lock);
+}
+
+static bool go_on(void *context, bool *io_rested)
 {
 	struct record *record = context;
 	bool may;
 
+	*io_rested = *io_rested || record->rests;
 	pthread_mutex_lock(&record->lock);
 	may = record->count < record->allowed;
 	pthread_mutex_unlock(&record->lock);
@@ -122,8 +139,13 @@ static bool go_on(void *context)
 static bool file(void *context, const struct walk_dir *dir, int dir_fd,
 		 const struct tree_entry *entry)
 {
+	const struct timespec moment = { .tv_nsec = 20000 };
+	struct record *record = context;
 	struct stat st;
 
+	for (unsigned i = 0; i < record->waits; i++)
+		nanosleep(&moment, NULL);
+	note_walker(record);
 	assert_return_code(tree_stat_entry(dir_fd, entry->name, &st), 0);
 	assert_true(S_ISREG(st.st_mode));
 	note(context, dir, entry->name, false);
@@ -150,11 +172,11 @@ static void failed(void *context, const struct walk_dir *dir, const char *name, 
 	fail_msg("%s: %s", name, strerror(error));
 }
 
-static int walk(struct fixture *f, unsigned threads)
+static int walk(struct fixture *f, unsigned threads, unsigned further)
 {
 	const struct walk_hooks hooks = { go_on, file, enter, leave, failed, &f->record };
 
-	return walk_tree(&f->tree, f->tree.root_fd, 0, threads, &hooks);
+	return walk_tree(&f->tree, f->tree.root_fd, 0, threads, further, &hooks);
 }
 
 /* Somebody else takes everything away: each file when it is met, and its directory with the last. */
@@ -215,7 +237,7 @@ static void walk_tree_one_thread_meets_each_once_children_first(void **state)
 {
 	struct fixture *f = *state;
 
-	assert_int_equal(walk(f, 1), 1);
+	assert_int_equal(walk(f, 1, 0), 1);
 	check_order(&f->record, ENTRIES);
 	assert_true(f->record.is_left[find(&f->record, "d3/e2")]);
 	assert_false(f->record.is_left[find(&f->record, "d3/e2/f8")]);
@@ -229,9 +251,39 @@ static void walk_tree_many_threads_meet_each_once_children_first(void **state)
 		for (size_t i = 0; i < f->record.count; i++)
 			free(f->record.seen[i]);
 		f->record.count = 0;
-		assert_int_equal(walk(f, 4), 1);
+		assert_int_equal(walk(f, 4, 0), 1);
 		check_order(&f->record, ENTRIES);
 	}
+}
+
+static void walk_tree_waiting_takes_further_threads(void **state)
+{
+	struct fixture *f = *state;
+
+	f->record.waits = 3;
+	assert_int_equal(walk(f, 1, 2), 1);
+	assert_int_equal(f->record.walker_count, 3);
+	check_order(&f->record, ENTRIES);
+}
+
+static void walk_tree_not_waiting_takes_no_further_threads(void **state)
+{
+	struct fixture *f = *state;
+
+	assert_int_equal(walk(f, 1, 2), 1);
+	assert_int_equal(f->record.walker_count, 1);
+	check_order(&f->record, ENTRIES);
+}
+
+static void walk_tree_told_to_rest_takes_no_further_threads(void **state)
+{
+	struct fixture *f = *state;
+
+	f->record.waits = 3;
+	f->record.rests = true;
+	assert_int_equal(walk(f, 1, 2), 1);
+	assert_int_equal(f->record.walker_count, 1);
+	check_order(&f->record, ENTRIES);
 }
 
 static void walk_tree_refused_directory_is_passed_over(void **state)
@@ -239,7 +291,7 @@ static void walk_tree_refused_directory_is_passed_over(void **state)
 	struct fixture *f = *state;
 
 	make_dir("%s/d1/no", f->path);
-	assert_int_equal(walk(f, 4), 1);
+	assert_int_equal(walk(f, 4, 0), 1);
 	check_order(&f->record, ENTRIES);
 }
 
@@ -253,7 +305,7 @@ static void walk_tree_removed_directory_is_no_failure(void **state)
 	char path[sizeof(f->path) + sizeof("/d0/e0")];
 
 	removed_below = f->tree.root_fd;
-	assert_int_equal(walk_tree(&f->tree, f->tree.root_fd, 0, 1, &hooks), 1);
+	assert_int_equal(walk_tree(&f->tree, f->tree.root_fd, 0, 1, 0, &hooks), 1);
 	check_order(&f->record, ENTRIES);
 	snprintf(path, sizeof(path), "%s/d0/e0", f->path);
 	assert_int_equal(access(path, F_OK), -1);
@@ -266,7 +318,7 @@ static void walk_tree_stopped_returns_0_and_leaves_nothing_open(void **state)
 
 	close(before);
 	f->record.allowed = 40;
-	assert_int_equal(walk(f, 4), 0);
+	assert_int_equal(walk(f, 4, 0), 0);
 	assert_true(f->record.count < ENTRIES);
 	after = dup(0);
 	close(after);
@@ -288,7 +340,7 @@ static void walk_tree_deep_cuts_the_front_of_paths(void **state)
 		fd = below;
 	}
 	close(fd);
-	assert_int_equal(walk(f, 4), 1);
+	assert_int_equal(walk(f, 4, 0), 1);
 	assert_int_equal(f->record.count, ENTRIES + DEEP);
 	/* The deepest path is longer than the buffer: its end is what is kept. */
 	last = 0;
@@ -307,6 +359,12 @@ int main(void)
 						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(
 			walk_tree_many_threads_meet_each_once_children_first, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(walk_tree_waiting_takes_further_threads, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(walk_tree_not_waiting_takes_no_further_threads,
+						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(walk_tree_told_to_rest_takes_no_further_threads,
+						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(walk_tree_refused_directory_is_passed_over, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(walk_tree_removed_directory_is_no_failure, set_up,

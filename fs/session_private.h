@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef FS_SESSION_PRIVATE_H
+#define FS_SESSION_PRIVATE_H
+
+/*
+ * session_private: the inside of a session, for session.c (its threads, what they do with a request), session_init.c (what is
+ * agreed with the kernel before the first) and session_forget.c (when they see to what it has forgotten). Nobody else includes it.
+ */
+
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "fs/affine.h"
+#include "fs/forgets.h"
+#include "fs/ring.h"
+#include "fs/session.h"
+#include "fs/turn.h"
+
+/* The main thread serves too, in the end of a hold. */
+enum { THREADS_MAX = LEDGER_THREADS_MAX - 1 };
+
+/* What comes before file data in a request, and all of any other: of libfuse's buffers (FUSE_BUFFER_HEADER_SIZE) more. */
+enum { REQUEST_HEAD_BYTES = 72 * 1024 };
+
+struct server_threads {
+	pthread_t ids[THREADS_MAX];
+	struct reader { /* by the order in which they begin, which is not that of ids[] */
+		pthread_t id;
+		atomic_bool reads; /* it waits for a request, or is about to */
+		struct ring *ring; /* where its requests come from; NULL: the device */
+		/* libfuse's for that ring, which answers there; the device's is the overlay's */
+		struct fuse_session *session;
+		struct affine affine; /* of those that read from the device */
+	} readers[THREADS_MAX];
+	unsigned count;
+	unsigned device_count; /* of them read from the device: the first */
+	unsigned queues; /* the kernel's, of which each is served by a ring; 0: there are none */
+	atomic_int ring_error; /* of the last ring that could not be made; 0: none */
+	atomic_uint joined;    /* to the ledger */
+	pthread_barrier_t
+		gate; /* passed by every thread and the main one: twice, with rings three times */
+	int event_fd;
+	int init_fds[2]; /* libfuse answers INIT on the second; it owns that one */
+	atomic_bool ended;
+	bool may_be_affine;	    /* affine.h */
+	struct turn turn;	    /* of those that read from the device */
+	struct forgets forgets;	    /* theirs */
+	atomic_uint forgetting;	    /* threads that see to what the kernel has forgotten */
+	_Atomic uint64_t forgot_ms; /* when something was */
+
+	atomic_bool draining; /* set under lock */
+	pthread_mutex_t lock;
+	pthread_cond_t changed; /* with lock, on the monotonic clock */
+	unsigned resting;	/* threads that read no more; guarded by lock */
+	size_t request_bytes;	/* the largest request; known once INIT is answered */
+};
+
+/* session_has_rings: whether requests come over io_uring; the few that cannot come by the device all the same. */
+static inline bool session_has_rings(const struct server_threads *threads)
+{
+	return threads->device_count < threads->count;
+}
+
+/* session_has_request: whether one came by the device within @timeout_ms. */
+static inline bool session_has_request(const struct overlay *ov, int timeout_ms)
+{
+	struct pollfd device = { .fd = ov->device_fd, .events = POLLIN };
+
+	return poll(&device, 1, timeout_ms) != 0;
+}
+
+/*
+ * session_forget: sees to what was laid aside (forgets.h). Returns whether there was something.
+ * session_forget_later: lays the request aside, if it is that kind and there is room on disk; @now_ns: clock_now_ns().
+ * session_find_room: for a request that found no room on disk: sees that all is let go of that the kernel has forgotten, which
+ * may take ms. Returns whether there may be room now.
+ */
+bool session_forget(struct overlay *ov);
+bool session_forget_later(struct overlay *ov, const void *bytes, size_t len, uint64_t now_ns);
+bool session_find_room(struct overlay *ov);
+
+/* session_make: libfuse's part, which answers on @fd and closes it in the end. 0, -ENOMEM or -EIO. */
+int session_make(struct overlay *ov, int fd, struct fuse_session **ret_session);
+
+#endif

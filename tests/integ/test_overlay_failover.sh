@@ -299,7 +299,7 @@ seq 200 | xargs -I _ touch -c "$target/a"
 # It looks after its server now and then, for which it may have woken once or twice.
 check 'is not woken by requests' test $(($(sleeps "$served") - slept)) -lt 10
 check 'of which there were many' test "$(keeper main get requests | tr ' ' '\n' | sed -n 's/^SETATTR://p')" -ge 200
-kill -STOP "$(keeper main get server_pid)"
+stop_process "$(keeper main get server_pid)"
 finish 'with a server that is stopped: it does not see the end'
 
 echo '# a server that keeps dying'

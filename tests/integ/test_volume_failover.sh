@@ -100,7 +100,7 @@ fi
 
 # ---- nothing waits for a server that is stopped ----
 
-kill -STOP "$(server)"
+stop_process "$(server)"
 in_time() { timeout 4 "$BIN/fsgroupctl" "$@" >"$scratch/stdout"; }
 check 'status of a stopped server' in_time status vol
 check 'list' in_time list

@@ -30,7 +30,7 @@ thaw() {
 freeze() {
 	fsfreeze -f "$volume" && frozen=1
 }
-trap 'status=$?; thaw; (exit "$status"); clean_up_volumes' EXIT
+trap 'status=$?; set +e; thaw; (exit "$status"); clean_up_volumes' EXIT
 
 volumes_are_gone() { [ "$(mounts_below "$scratch") $(overlay_pids) $(ctl list --json | jq -c .)" = "$volume  []" ]; }
 server() { field_of vol .server.pid; }
@@ -135,14 +135,14 @@ stop_server() {
 	if [ "$(ps -o ppid= -p "$stopped" 2>/dev/null | tr -d ' ')" != "$keeper" ]; then
 		stopped=$(pgrep -P "$keeper" | head -n 1)
 	fi
-	kill -STOP "$stopped"
+	stop_process "$stopped"
 }
+server_is_stopped() { stop_server && same T "$(state_letter "$stopped")"; }
 check_same 'no command waits for a server that is stopped' '' "$(too_slow stop_server)"
 # Where this took longer than the keeper waits, another server may have let a mount be made below.
 kill -CONT "$(pgrep -P "$keeper" | head -n 1)" || true
 "$BIN/fsgroupctl" unmount below >"$scratch/stdout" 2>&1 || true
-stop_server
-check 'it is stopped still, or another by now' same T "$(state_letter "$stopped")"
+check 'it is stopped still, or another by now' within 20 server_is_stopped
 exec 9<&-
 unmounts_in_time() {
 	timeout 2 "$BIN/fsgroupctl" unmount vol 2>"$scratch/stderr" && return
@@ -159,7 +159,7 @@ stopped=$(server)
 keeper=$(keeper_of "$stopped")
 stop_both() {
 	stop_server
-	kill -STOP "$keeper"
+	stop_process "$keeper"
 }
 check_same 'nor for a keeper' '' "$(too_slow stop_both each_command)"
 exec 9<&-

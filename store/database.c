@@ -277,6 +277,7 @@ static int bind_field(sqlite3_stmt *stmt, int index, const struct field *field, 
 
 	switch (field->kind) {
 	case FIELD_TEXT:
+	case FIELD_TEXT_OR_NULL:
 		return statement_bind_text(stmt, index, *(char *const *)at);
 	case FIELD_U64:
 		return statement_bind_i64(stmt, index, (int64_t) * (const uint64_t *)at);
@@ -354,6 +355,11 @@ static int read_field(sqlite3_stmt *stmt, int column, const struct field *field,
 
 	switch (field->kind) {
 	case FIELD_TEXT:
+		/* The schema lets no NULL in. */
+		return sqlite3_column_type(stmt, column) == SQLITE_NULL ?
+			       -EUCLEAN :
+			       statement_read_text(stmt, column, at);
+	case FIELD_TEXT_OR_NULL:
 		return statement_read_text(stmt, column, at);
 	case FIELD_U64:
 		*(uint64_t *)at = (uint64_t)sqlite3_column_int64(stmt, column);
@@ -376,6 +382,13 @@ static int read_field(sqlite3_stmt *stmt, int column, const struct field *field,
 		return read_state(stmt, column, at);
 	}
 	return -EINVAL;
+}
+
+void fields_free(const struct field *fields, size_t count, void *record)
+{
+	for (size_t i = 0; i < count; i++)
+		if (fields[i].kind == FIELD_TEXT || fields[i].kind == FIELD_TEXT_OR_NULL)
+			free(*(char **)((char *)record + fields[i].offset));
 }
 
 int statement_read_record(sqlite3_stmt *stmt, int first, const struct field *fields, size_t count,

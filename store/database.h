@@ -84,19 +84,23 @@ struct store {
 
 /* The field of a record that a statement's parameter or column stands for. */
 enum field_kind {
-	FIELD_TEXT,  /* char *, or NULL */
-	FIELD_U64,   /* uint64_t, kept with the same 64 bits */
-	FIELD_I64,   /* int64_t */
-	FIELD_INT,   /* int */
-	FIELD_BOOL,  /* bool */
-	FIELD_GID,   /* gid_t; GID_UNSET is NULL */
-	FIELD_STATE, /* enum volume_state, by its name */
+	FIELD_TEXT,	    /* char *; NULL is damage */
+	FIELD_TEXT_OR_NULL, /* char * */
+	FIELD_U64,	    /* uint64_t, kept with the same 64 bits */
+	FIELD_I64,	    /* int64_t */
+	FIELD_INT,	    /* int */
+	FIELD_BOOL,	    /* bool */
+	FIELD_GID,	    /* gid_t; GID_UNSET is NULL */
+	FIELD_STATE,	    /* enum volume_state, by its name */
 };
 
 struct field {
 	enum field_kind kind;
 	size_t offset;
 };
+
+/* fields_free: the texts of a record; not the record. */
+void fields_free(const struct field *fields, size_t count, void *record);
 
 /*
  * What a transaction may need of the disk. One that adds rows must leave the reserve whole and fails
@@ -173,7 +177,7 @@ enum schema_kind {
 	SCHEMA_OURS,
 	SCHEMA_NEWER,	/* ours, of a version that this program does not know */
 	SCHEMA_FOREIGN, /* another program's */
-	SCHEMA_DAMAGED, /* the tables are ours, the header says otherwise */
+	SCHEMA_DAMAGED, /* the tables are ours, and the header says otherwise, or not what those of its version are */
 };
 
 /*

@@ -8,7 +8,7 @@
 static const struct field event_fields[] = {
 	{ FIELD_I64, offsetof(struct event_record, id) },
 	{ FIELD_I64, offsetof(struct event_record, at_ms) },
-	{ FIELD_TEXT, offsetof(struct event_record, volume_id) },
+	{ FIELD_TEXT_OR_NULL, offsetof(struct event_record, volume_id) },
 	{ FIELD_TEXT, offsetof(struct event_record, kind) },
 	{ FIELD_TEXT, offsetof(struct event_record, message) },
 };

@@ -15,7 +15,7 @@ static const struct field run_fields[] = {
 	COLUMN(TEXT, id),
 	COLUMN(TEXT, tree),
 	COLUMN(TEXT, wanted),
-	COLUMN(TEXT, epoch),
+	COLUMN(TEXT_OR_NULL, epoch),
 	COLUMN(BOOL, finished),
 	COLUMN(U64, counters.seen),
 	COLUMN(U64, counters.changed),
@@ -38,12 +38,7 @@ void run_record_free(struct run_record *run)
 {
 	if (!run)
 		return;
-	for (size_t i = 0; i < ARRAY_SIZE(run_fields); i++) {
-		void *at = (char *)run + run_fields[i].offset;
-
-		if (run_fields[i].kind == FIELD_TEXT)
-			free(*(char **)at);
-	}
+	fields_free(run_fields, ARRAY_SIZE(run_fields), run);
 	free(run);
 }
 

@@ -156,14 +156,23 @@ static int count_tables(sqlite3 *db, int *ret_ours, int *ret_all)
 	return rc == SQLITE_OK ? query_int(db, "SELECT count(*) FROM sqlite_schema", ret_all) : rc;
 }
 
+static int migrate(sqlite3 *db, int from, int to)
+{
+	int rc = SQLITE_OK;
+
+	for (int i = from; rc == SQLITE_OK && i < to; i++)
+		rc = sqlite3_exec(db, migrations[i], NULL, NULL, NULL);
+	return rc;
+}
+
 static int migrate_locked(sqlite3 *db)
 {
 	char stamp[128];
 	int version = 0;
 	int rc = schema_version(db, &version);
 
-	for (int i = version; rc == SQLITE_OK && i < STORE_SCHEMA_VERSION; i++)
-		rc = sqlite3_exec(db, migrations[i], NULL, NULL, NULL);
+	if (rc == SQLITE_OK)
+		rc = migrate(db, version, STORE_SCHEMA_VERSION);
 	if (rc != SQLITE_OK)
 		return rc;
 	snprintf(stamp, sizeof(stamp), "PRAGMA application_id = %d; PRAGMA user_version = %d",
@@ -173,8 +182,11 @@ static int migrate_locked(sqlite3 *db)
 
 static int query_schema(sqlite3 *db, sqlite3_stmt **ret_stmt)
 {
-	return sqlite3_prepare_v2(db, "SELECT name, sql FROM sqlite_schema ORDER BY name", -1,
-				  ret_stmt, NULL);
+	/* Statistics are whoever's that has asked for them. */
+	return sqlite3_prepare_v2(db,
+				  "SELECT name, sql FROM sqlite_schema"
+				  " WHERE tbl_name NOT LIKE 'sqlite_stat_' ORDER BY name",
+				  -1, ret_stmt, NULL);
 }
 
 /* Two statements' next rows have the same two columns, or both have no more rows (*ret_rc is SQLITE_DONE). */
@@ -193,34 +205,34 @@ static bool rows_are_same(sqlite3_stmt *a, sqlite3_stmt *b, int *ret_rc)
 	return true;
 }
 
-/* Whether the tables and indexes are exactly those of STORE_SCHEMA_VERSION. */
-static int is_latest(sqlite3 *db, bool *ret_latest)
+/* Whether the tables and indexes are exactly those of a version, to the letter of their definitions. */
+static int has_tables_of(sqlite3 *db, int version, bool *ret_same)
 {
 	sqlite3_stmt *own = NULL, *made = NULL;
-	sqlite3 *latest = NULL;
-	int rc = sqlite3_open_v2(":memory:", &latest, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
+	sqlite3 *model = NULL;
+	int rc = sqlite3_open_v2(":memory:", &model, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX,
 				 NULL);
 	int step = SQLITE_ROW;
 
 	if (rc == SQLITE_OK)
-		rc = migrate_locked(latest);
+		rc = migrate(model, 0, version);
 	if (rc == SQLITE_OK)
-		rc = query_schema(latest, &made);
+		rc = query_schema(model, &made);
 	if (rc == SQLITE_OK)
 		rc = query_schema(db, &own);
 	while (rc == SQLITE_OK && step == SQLITE_ROW && rows_are_same(own, made, &step))
 		;
-	*ret_latest = rc == SQLITE_OK && step == SQLITE_DONE;
+	*ret_same = rc == SQLITE_OK && step == SQLITE_DONE;
 	sqlite3_finalize(own);
 	sqlite3_finalize(made);
-	sqlite3_close(latest);
+	sqlite3_close(model);
 	return rc;
 }
 
 int schema_kind(sqlite3 *db, enum schema_kind *ret_kind)
 {
 	int version = 0, application = 0, ours = 0, all = 0, rc;
-	bool latest = false;
+	bool is_newer, same = false;
 
 	if ((rc = schema_version(db, &version)) != SQLITE_OK ||
 	    (rc = query_int(db, "PRAGMA application_id", &application)) != SQLITE_OK ||
@@ -231,11 +243,13 @@ int schema_kind(sqlite3 *db, enum schema_kind *ret_kind)
 		*ret_kind = ours >= OUR_TABLES_MIN ? SCHEMA_DAMAGED : SCHEMA_FOREIGN;
 		return SQLITE_OK;
 	}
-	*ret_kind = SCHEMA_OURS;
-	if (version <= STORE_SCHEMA_VERSION)
-		return SQLITE_OK;
-	rc = is_latest(db, &latest);
-	*ret_kind = latest ? SCHEMA_DAMAGED : SCHEMA_NEWER;
+	is_newer = version > STORE_SCHEMA_VERSION;
+	rc = has_tables_of(db, is_newer ? STORE_SCHEMA_VERSION : version, &same);
+	if (is_newer)
+		*ret_kind = same ? SCHEMA_DAMAGED : SCHEMA_NEWER;
+	else
+		/* Else what a definition does not ask for any more would be read, and be of use to nobody. */
+		*ret_kind = same ? SCHEMA_OURS : SCHEMA_DAMAGED;
 	return rc;
 }
 

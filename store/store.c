@@ -180,7 +180,7 @@ static int inspect(sqlite3 *db)
 	case SCHEMA_OURS:
 		return run_check(db, "PRAGMA quick_check(1)");
 	case SCHEMA_DAMAGED:
-		store_error_set("the header does not fit the tables");
+		store_error_set("the header and the definitions of the tables do not fit");
 		return -EUCLEAN;
 	case SCHEMA_FOREIGN:
 		store_error_set("the file is another program's database");

@@ -19,9 +19,9 @@ static const struct field volume_fields[] = {
 	COLUMN(TEXT, plugin),
 	COLUMN(TEXT, source),
 	COLUMN(TEXT, source_identity),
-	COLUMN(TEXT, plugin_metadata),
-	COLUMN(TEXT, target),
-	COLUMN(TEXT, target_resolved),
+	COLUMN(TEXT_OR_NULL, plugin_metadata),
+	COLUMN(TEXT_OR_NULL, target),
+	COLUMN(TEXT_OR_NULL, target_resolved),
 	COLUMN(GID, fs_group),
 	COLUMN(TEXT, policy),
 	COLUMN(TEXT, ownership),
@@ -34,13 +34,13 @@ static const struct field volume_fields[] = {
 	COLUMN(U64, converge_rate),
 	COLUMN(BOOL, paused),
 	COLUMN(STATE, state),
-	COLUMN(TEXT, reason),
-	COLUMN(TEXT, boot_id),
+	COLUMN(TEXT_OR_NULL, reason),
+	COLUMN(TEXT_OR_NULL, boot_id),
 	COLUMN(U64, mount_id),
-	COLUMN(TEXT, run_id),
+	COLUMN(TEXT_OR_NULL, run_id),
 	COLUMN(BOOL, handoff_in_namespaces),
-	COLUMN(TEXT, mount_options),
-	COLUMN(TEXT, transport),
+	COLUMN(TEXT_OR_NULL, mount_options),
+	COLUMN(TEXT_OR_NULL, transport),
 	COLUMN(BOOL, idmap),
 	COLUMN(I64, updated_at_ms),
 	COLUMN(I64, created_at_ms),
@@ -62,12 +62,7 @@ void volume_record_free(struct volume_record *vol)
 {
 	if (!vol)
 		return;
-	for (size_t i = 0; i < ARRAY_SIZE(volume_fields); i++) {
-		void *at = (char *)vol + volume_fields[i].offset;
-
-		if (volume_fields[i].kind == FIELD_TEXT)
-			free(*(char **)at);
-	}
+	fields_free(volume_fields, ARRAY_SIZE(volume_fields), vol);
 	free(vol);
 }
 

@@ -7,13 +7,17 @@
 #include "store/database.h"
 
 /* In the order of WRAPPED_COLUMNS in statements.c. */
-#define COLUMN(member)                                                                             \
+#define COLUMN(type, member)                                                                       \
 	{                                                                                          \
-		FIELD_TEXT, offsetof(struct wrapped_record, member)                                \
+		FIELD_##type, offsetof(struct wrapped_record, member)                              \
 	}
 static const struct field wrapped_fields[] = {
-	COLUMN(volume_id),	 COLUMN(name),	    COLUMN(plugin), COLUMN(source),
-	COLUMN(plugin_metadata), COLUMN(certifies),
+	COLUMN(TEXT, volume_id),
+	COLUMN(TEXT, name),
+	COLUMN(TEXT, plugin),
+	COLUMN(TEXT, source),
+	COLUMN(TEXT_OR_NULL, plugin_metadata),
+	COLUMN(TEXT_OR_NULL, certifies),
 };
 #undef COLUMN
 
@@ -26,8 +30,7 @@ void wrapped_record_free(struct wrapped_record *wrapped)
 {
 	if (!wrapped)
 		return;
-	for (size_t i = 0; i < ARRAY_SIZE(wrapped_fields); i++)
-		free(*(char **)((char *)wrapped + wrapped_fields[i].offset));
+	fields_free(wrapped_fields, ARRAY_SIZE(wrapped_fields), wrapped);
 	free(wrapped);
 }
 

@@ -84,6 +84,12 @@ static void replace_text(char **io_text, const char *text)
 /* Each version differs from the one before in its number and in its tables (store/schema.c). */
 #define NEWER_SCHEMA "ALTER TABLE volume ADD COLUMN later TEXT; PRAGMA user_version = 99"
 
+/* As a few bytes of the file that have changed. */
+#define WITHOUT_NOT_NULL                                                                              \
+	"PRAGMA writable_schema = ON;"                                                                \
+	"UPDATE sqlite_schema SET sql = replace(sql, 'plugin TEXT NOT NULL', 'plugin TEXT     NULL')" \
+	" WHERE name = 'volume'"
+
 static int raw_exec(const char *path, const char *sql)
 {
 	sqlite3 *db = NULL;
@@ -325,6 +331,45 @@ static void store_open_wrong_header_is_set_aside(void **state)
 		assert_int_equal(store_try(f->path), -EUCLEAN);
 		expect_set_aside(f);
 	}
+}
+
+/* A definition that asks for less lets in what nobody expects. */
+static void store_open_damaged_definition_is_set_aside(void **state)
+{
+	struct fixture *f = fixture_of(state);
+
+	store_close(f->store);
+	f->store = NULL;
+	assert_int_equal(raw_exec(f->path, WITHOUT_NOT_NULL), SQLITE_OK);
+	assert_int_equal(store_try(f->path), -EUCLEAN);
+	expect_set_aside(f);
+}
+
+static void store_open_statistics_are_no_damage(void **state)
+{
+	struct fixture *f = fixture_of(state);
+	struct store *s = NULL;
+	char *aside = NULL;
+
+	insert_volume(f->store, "v");
+	store_close(f->store);
+	f->store = NULL;
+	assert_int_equal(raw_exec(f->path, "ANALYZE"), SQLITE_OK);
+	assert_int_equal(store_open(f->path, &s, &aside), 0);
+	assert_null(aside);
+	f->store = s;
+}
+
+/* Damage that comes later. */
+static void store_null_where_there_must_be_text_is_damage(void **state)
+{
+	struct fixture *f = fixture_of(state);
+	struct volume_record **list = NULL;
+
+	insert_volume(f->store, "v");
+	assert_int_equal(raw_exec(f->path, WITHOUT_NOT_NULL), SQLITE_OK);
+	assert_int_equal(raw_exec(f->path, "UPDATE volume SET plugin = NULL"), SQLITE_OK);
+	assert_int_equal(store_volume_list(f->store, &list), -EUCLEAN);
 }
 
 static void store_open_any_flipped_bit_of_the_header_opens_or_is_set_aside(void **state)
@@ -1278,6 +1323,9 @@ int main(void)
 		TEST(store_open_missing_table_is_set_aside),
 		TEST(store_open_log_without_database_is_set_aside),
 		TEST(store_open_wrong_header_is_set_aside),
+		TEST(store_open_damaged_definition_is_set_aside),
+		TEST(store_open_statistics_are_no_damage),
+		TEST(store_null_where_there_must_be_text_is_damage),
 		TEST(store_open_any_flipped_bit_of_the_header_opens_or_is_set_aside),
 		TEST(store_open_garbled_schema_text_is_set_aside),
 		TEST(store_open_damaged_twice_keeps_both),

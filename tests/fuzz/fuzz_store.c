@@ -57,6 +57,19 @@ static void shrink(void)
 	REQUIRE(sqlite3_close(db) == SQLITE_OK);
 }
 
+static void remove_all(void)
+{
+	char pattern[520];
+	glob_t names;
+
+	snprintf(pattern, sizeof(pattern), "%s*", path);
+	if (glob(pattern, 0, NULL, &names) == 0) {
+		for (size_t i = 0; i < names.gl_pathc; i++)
+			unlink(names.gl_pathv[i]);
+		globfree(&names);
+	}
+}
+
 static void make_image(void)
 {
 	const char *dir = getenv("TMPDIR");
@@ -66,6 +79,7 @@ static void make_image(void)
 
 	snprintf(path, sizeof(path), "%s/fuzz_store.db", dir ? dir : "/tmp");
 	snprintf(image_path, sizeof(image_path), "%s/fuzz_image.db", dir ? dir : "/tmp");
+	remove_all(); /* of a run that was ended */
 	REQUIRE(store_open(path, &s, &aside) == 0);
 	for (int i = 0; i < VOLUMES; i++)
 		add_volume(s, i);
@@ -81,19 +95,6 @@ static void make_image(void)
 	rewind(file);
 	REQUIRE(image && fread(image, 1, image_size, file) == image_size);
 	fclose(file);
-}
-
-static void remove_all(void)
-{
-	char pattern[520];
-	glob_t names;
-
-	snprintf(pattern, sizeof(pattern), "%s*", path);
-	if (glob(pattern, 0, NULL, &names) == 0) {
-		for (size_t i = 0; i < names.gl_pathc; i++)
-			unlink(names.gl_pathv[i]);
-		globfree(&names);
-	}
 }
 
 static void write_damaged(const uint8_t *data, size_t size)

@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/fuse.h>
+#include <linux/ioprio.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,23 +20,28 @@
 
 enum {
 	STAT_BYTES = 1024,
-	STAT_PROCESSOR = 39, /* of proc_pid_stat(5), by its count from 1 */
+	SCHEDSTAT_BYTES = 80, /* three numbers */
+	SHARE_LIMIT = 2,      /* that part of the time is too long */
+	STAT_PROCESSOR = 39,  /* of proc_pid_stat(5), by its count from 1 */
 	STAT_COMM = 2,
 };
 
-/* Of the calling thread, or NULL. */
-static __thread const struct affine *own;
+static const uint64_t MS_NS = 1000000;
 
-static int be(int policy)
+/* Of the calling thread, or NULL. */
+static __thread struct affine *own;
+
+/* @thread: 0 is the calling one. */
+static int make(pid_t thread, int policy)
 {
 	const struct sched_param none = { 0 };
 
-	return sched_setscheduler(0, policy, &none) < 0 ? -errno : 0;
+	return sched_setscheduler(thread, policy, &none) < 0 ? -errno : 0;
 }
 
 static void *go_and_come_back(void *ret_possible)
 {
-	*(bool *)ret_possible = be(SCHED_IDLE) == 0 && be(SCHED_OTHER) == 0;
+	*(bool *)ret_possible = make(0, SCHED_IDLE) == 0 && make(0, SCHED_OTHER) == 0;
 	return NULL;
 }
 
@@ -60,33 +67,53 @@ static bool is_restricted(const cpu_set_t *found, cpu_set_t *ret_all)
 	       sched_getaffinity(0, sizeof(most), &most) < 0 || !CPU_EQUAL(found, &most);
 }
 
+/* What the kernel derives from the policy while nobody has said anything (task_nice_ioclass() of Linux), said. */
+static void keep_io_priority(void)
+{
+	long priority = syscall(SYS_ioprio_get, IOPRIO_WHO_PROCESS, 0);
+
+	if (priority < 0 || IOPRIO_PRIO_CLASS(priority) == IOPRIO_CLASS_NONE)
+		priority = IOPRIO_PRIO_VALUE(IOPRIO_CLASS_BE, IOPRIO_BE_NORM);
+	if (syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0, priority) < 0)
+		log_line(LOG_WARNING, "affine", "I/O priority of a thread: %m");
+}
+
 void affine_init(struct affine *a, bool is_of_use, int proc_fd, void (*answers)(void))
 {
 	cpu_set_t found;
 
-	*a = (struct affine){ .proc_fd = proc_fd, .answers = answers, .processor = -1 };
+	*a = (struct affine){
+		.proc_fd = proc_fd, .thread = gettid(), .answers = answers, .processor = -1
+	};
 	own = a;
 	if (!is_of_use || sched_getaffinity(0, sizeof(found), &found) < 0 || CPU_COUNT(&found) < 2)
 		return;
 	a->is_of_use = true;
+	keep_io_priority();
 	if (!is_restricted(&found, &a->allowed))
 		return;
 	a->allowed = found;
 	a->is_of_use = sched_setaffinity(0, sizeof(found), &found) == 0;
 }
 
+/* Opens a file that is about a thread, by task/: what is said of a process adds up all its threads. */
+static int open_about(const struct affine *a, pid_t thread, const char *name)
+{
+	char path[56];
+
+	snprintf(path, sizeof(path), "%d/task/%d/%s", (int)thread, (int)thread, name);
+	return openat(a->proc_fd, path, O_RDONLY | O_CLOEXEC);
+}
+
 /* The processor on which a thread runs or ran last, or -1. */
 static int processor_of(const struct affine *a, pid_t thread)
 {
-	char path[48], stat[STAT_BYTES];
-	AUTO_FD int fd = -1;
+	AUTO_FD int fd = open_about(a, thread, "stat");
+	char stat[STAT_BYTES];
 	const char *field;
 	uint32_t processor;
 	ssize_t len;
 
-	/* Below task/: what is said of a process adds up all its threads. */
-	snprintf(path, sizeof(path), "%d/task/%d/stat", (int)thread, (int)thread);
-	fd = openat(a->proc_fd, path, O_RDONLY | O_CLOEXEC);
 	len = fd < 0 ? -1 : io_read_all(fd, stat, sizeof(stat) - 1);
 	if (len < 0)
 		return -1;
@@ -112,8 +139,69 @@ static void bind_to(struct affine *a, int processor)
 		affine_leave(a);
 }
 
+/* How long a thread has run and has waited to run. */
+static bool read_schedstat(const struct affine *a, pid_t thread, uint64_t *ret_ran_ns,
+			   uint64_t *ret_waited_ns)
+{
+	AUTO_FD int fd = open_about(a, thread, "schedstat");
+	char text[SCHEDSTAT_BYTES];
+	ssize_t len = fd < 0 ? -1 : io_read_all(fd, text, sizeof(text) - 1);
+
+	if (len < 0)
+		return false;
+	text[len] = '\0';
+	return sscanf(text, "%" SCNu64 " %" SCNu64, ret_ran_ns, ret_waited_ns) == 2;
+}
+
+static bool read_shares(const struct affine *a, uint64_t now_ns, struct affine_shares *ret_shares)
+{
+	uint64_t ran_ns, waited_ns;
+
+	ret_shares->at_ns = now_ns;
+	return read_schedstat(a, a->thread, &ran_ns, &ret_shares->waited_ns) &&
+	       read_schedstat(a, a->caller, &ret_shares->caller_ns, &waited_ns);
+}
+
+/* Whether somebody else than the caller had our processor for too long since we looked last. */
+static bool is_shared(struct affine *a, uint64_t now_ns)
+{
+	struct affine_shares before = a->looked, now;
+	uint64_t waited_ns, caller_ns;
+
+	if (!read_shares(a, now_ns, &now))
+		return true;
+	a->looked = now;
+	waited_ns = now.waited_ns - before.waited_ns;
+	caller_ns = now.caller_ns - before.caller_ns;
+	return before.at_ns != 0 && waited_ns > caller_ns &&
+	       (waited_ns - caller_ns) * SHARE_LIMIT > now_ns - before.at_ns;
+}
+
+static void come_back(struct affine *a)
+{
+	int r;
+
+	if (!atomic_exchange(&a->is_idle, false))
+		return;
+	r = make(0, SCHED_OTHER);
+	if (r < 0)
+		log_line(LOG_ERROR, "affine", "a thread stays of SCHED_IDLE: %s", strerror(-r));
+}
+
+void affine_raise(struct affine *a)
+{
+	int r;
+
+	if (!atomic_exchange(&a->is_idle, false))
+		return;
+	r = make(a->thread, SCHED_OTHER);
+	if (r < 0)
+		log_line(LOG_ERROR, "affine", "to raise a thread: %s", strerror(-r));
+}
+
 void affine_leave(struct affine *a)
 {
+	come_back(a);
 	/* Refused only where we may not run anywhere any more that we were allowed to: then the kernel has freed us. */
 	if (affine_is_bound(a))
 		(void)sched_setaffinity(0, sizeof(a->allowed), &a->allowed);
@@ -136,7 +224,27 @@ static void follow(struct affine *a)
 	}
 }
 
-void affine_note(struct affine *a, pid_t caller, bool was_there)
+/* Of a bound thread. Who raised it while it went to answer may have come after that: it goes again. */
+static void look(struct affine *a, uint64_t now_ns)
+{
+	if (now_ns - a->looked.at_ns < AFFINE_LOOK_MS * MS_NS)
+		return;
+	come_back(a);
+	if (!is_shared(a, now_ns))
+		return;
+	affine_leave(a);
+	a->in_a_row = 0;
+	a->free_until_ns = now_ns + AFFINE_FREE_MS * MS_NS;
+}
+
+void affine_crowd(struct affine *a, bool is_crowded)
+{
+	a->is_crowded = is_crowded;
+	if (is_crowded)
+		come_back(a);
+}
+
+void affine_note(struct affine *a, pid_t caller, bool was_there, uint64_t now_ns)
 {
 	if (a->is_awaited && !was_there)
 		a->late++;
@@ -147,10 +255,14 @@ void affine_note(struct affine *a, pid_t caller, bool was_there)
 		affine_leave(a);
 		a->caller = caller;
 		a->in_a_row = 0;
+		a->looked.at_ns = 0;
 	}
 	a->in_a_row++;
-	if (affine_is_bound(a) ? a->late >= a->late_limit : a->in_a_row >= AFFINE_REQUESTS)
+	if (affine_is_bound(a) ? a->late >= a->late_limit :
+				 a->in_a_row >= AFFINE_REQUESTS && now_ns >= a->free_until_ns)
 		follow(a);
+	if (affine_is_bound(a))
+		look(a, now_ns);
 }
 
 /* Of a request; not what is told unasked, in the middle of one. */
@@ -168,17 +280,17 @@ static bool is_answer(const struct iovec *iov, int count)
 ssize_t writev(int fd, const struct iovec *iov, int count)
 {
 	ssize_t n;
-	int r, error;
+	int error;
 
 	if (!own || !affine_is_bound(own) || !own->is_awaited || !is_answer(iov, count))
 		return syscall(SYS_writev, fd, iov, count);
 	own->answers();
-	(void)be(SCHED_IDLE);
+	if (!atomic_load(&own->is_idle))
+		atomic_store(&own->is_idle, make(0, SCHED_IDLE) == 0);
 	n = syscall(SYS_writev, fd, iov, count);
 	error = errno;
-	r = be(SCHED_OTHER);
-	if (r < 0)
-		log_line(LOG_ERROR, "affine", "a thread stays of SCHED_IDLE: %s", strerror(-r));
+	if (own->is_crowded)
+		come_back(own);
 	errno = error;
 	return n;
 }

@@ -12,25 +12,35 @@
  *
  * - binds itself to the processor on which he was last (/proc/TID/stat), and follows him when he turns out to be on another;
  * - answers him as a thread of SCHED_IDLE: where nothing but those run the scheduler takes a processor for idle (sched_idle_cpu() in
- *   select_idle_sibling() of Linux), and leaves him there whom the answer wakes. As soon as we run again we are what we were.
+ *   select_idle_sibling() of Linux), and leaves him there whom the answer wakes;
+ * - stays one for the next requests, for to come back and to go again takes as long as the rest of a short request.
  *
  * A thread of SCHED_IDLE runs when he sleeps again, who was answered, or when he has had 340 times as long as it (the weights
- * of the scheduler), which is some ms. No request is served in that time, and no lock held (fs/ops_*.c answer in the end).
- * Whoever has to be served meanwhile has the other threads (turn.h).
+ * of the scheduler). Whoever has to be served meanwhile has the other threads (turn.h). But a third one on that processor comes
+ * before a request as well, and before who waits for a lock of ours. So it is to be what it was before
+ *
+ * - and free for AFFINE_FREE_MS, when it has waited for the processor longer than the caller had it, by half the time and more
+ *   (its schedstat and his);
+ * - when a request takes long: another thread raises it in the middle of it;
+ * - as soon as it runs after an answer, where threads of ours work beside who asks.
  *
  * libfuse writes an answer with writev(3), and cannot be told of another function, but where it was built with "custom io". So
  * affine.c has one of that name, which takes the C library's place in this program: all but a bound thread's go on as they were.
  *
  * To come back from SCHED_IDLE takes CAP_SYS_NICE, or a limit of RLIMIT_NICE that hardly anybody has: in user namespaces this is
- * of no use. Of one thread, no locks.
+ * of no use. Of one thread, but for affine_raise(); no locks.
  */
 
 #include <sched.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 enum {
+	/* So often a bound thread looks who had the processor: what the system does now and then, for less than a ms, is to be small. */
+	AFFINE_LOOK_MS = 20,
+	AFFINE_FREE_MS = 1000,
 	/* So many requests in a row of one thread, before it is followed. */
 	AFFINE_REQUESTS = 8,
 	/* A bound thread waits so long for the next one, before it is free again. */
@@ -43,9 +53,17 @@ enum {
 	AFFINE_LATE_MAX = 256,
 };
 
+/* Of the time until at_ns. */
+struct affine_shares {
+	uint64_t at_ns;	    /* 0: not known */
+	uint64_t waited_ns; /* we, while others ran where we were to run */
+	uint64_t caller_ns; /* he ran */
+};
+
 struct affine {
 	bool is_of_use;
 	int proc_fd; /* not owned */
+	pid_t thread;
 	void (*answers)(void);
 	cpu_set_t
 		allowed; /* what the thread was bound to at first; all: nothing but by its cpuset(7) */
@@ -54,6 +72,10 @@ struct affine {
 	bool is_awaited;   /* the last request, by him */
 	unsigned in_a_row; /* requests of his */
 	unsigned late, late_limit;
+	atomic_bool is_idle; /* of SCHED_IDLE */
+	bool is_crowded;
+	uint64_t free_until_ns;
+	struct affine_shares looked;
 };
 
 /* affine_is_possible: whether threads like the calling one can come back, which is tried by one. */
@@ -64,6 +86,8 @@ bool affine_is_possible(void);
  * @is_of_use: as affine_is_possible() said
  * @proc_fd: of /proc, as @caller below sees it; kept, not owned
  * @answers: called before a bound thread answers, for what is not to wait until it runs again
+ *
+ * From then on the thread has an I/O priority of its own: else that is the lowest as long as it is of SCHED_IDLE.
  */
 void affine_init(struct affine *a, bool is_of_use, int proc_fd, void (*answers)(void));
 
@@ -76,10 +100,17 @@ static inline bool affine_is_bound(const struct affine *a)
  * affine_note: a request was read.
  * @caller: the thread that waits for it; 0: none, or not known
  * @was_there: when it was looked for; else who was answered before it is on another processor, or had something else to do
+ * @now_ns: clock_now_ns()
  */
-void affine_note(struct affine *a, pid_t caller, bool was_there);
+void affine_note(struct affine *a, pid_t caller, bool was_there, uint64_t now_ns);
 
-/* affine_leave: the thread is free. */
+/* affine_crowd: before affine_note(): whether threads of ours work beside who asks. */
+void affine_crowd(struct affine *a, bool is_crowded);
+
+/* affine_raise: by another thread of the process: it takes too long. */
+void affine_raise(struct affine *a);
+
+/* affine_leave: the thread is free, and what it was. */
 void affine_leave(struct affine *a);
 
 #endif

@@ -249,15 +249,36 @@ static int allow_ioctls(scmp_filter_ctx filter, const unsigned long *requests, s
 	return r;
 }
 
-int sandbox_lock(bool over_ring, bool sees_mounts, const char **ret_step)
+/*
+ * Whose requests come close is served on his processor (affine.h): each thread for itself; and another may give it back what it
+ * gave up, which is all that can be done to another.
+ */
+static int allow_scheduling(scmp_filter_ctx filter, const struct sandbox_uses *uses)
+{
+	static const uint64_t policies[] = { SCHED_IDLE, SCHED_OTHER };
+	static const int own_scheduling[] = { SCMP_SYS(sched_setattr),
+					      SCMP_SYS(sched_setaffinity) };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(own_scheduling); i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, own_scheduling[i], 1,
+				     SCMP_A0(SCMP_CMP_EQ, 0));
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(policies); i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(sched_setscheduler), 2,
+				     SCMP_A0(SCMP_CMP_EQ, 0), SCMP_A1(SCMP_CMP_EQ, policies[i]));
+	for (size_t i = 0; r == 0 && i < uses->raised_count; i++)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(sched_setscheduler), 2,
+				     SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)uses->raised[i]),
+				     SCMP_A1(SCMP_CMP_EQ, SCHED_OTHER));
+	return r;
+}
+
+int sandbox_lock(const struct sandbox_uses *uses, const char **ret_step)
 {
 	const struct sigaction refused = { .sa_sigaction = on_refused_call,
 					   .sa_flags = SA_SIGINFO | SA_NODEFER };
 	/* The walk's threads, each for itself: no I/O while others have any. */
 	const uint64_t which = IOPRIO_WHO_PROCESS, idle = IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0);
-	static const uint64_t policies[] = { SCHED_IDLE, SCHED_OTHER };
-	static const int own_scheduling[] = { SCMP_SYS(sched_setattr),
-					      SCMP_SYS(sched_setaffinity) };
 	/* A thread is made with these flags and no others (glibc); anything else is a process. */
 	const uint64_t thread_flags =
 		CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD;
@@ -273,11 +294,11 @@ int sandbox_lock(bool over_ring, bool sees_mounts, const char **ret_step)
 	r = allow_calls(filter, allowed_calls, ARRAY_SIZE(allowed_calls));
 	if (r == 0)
 		r = allow_ioctls(filter, allowed_ioctls, ARRAY_SIZE(allowed_ioctls));
-	if (r == 0 && over_ring)
+	if (r == 0 && uses->rings)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(io_uring_enter), 0);
-	if (r == 0 && sees_mounts)
+	if (r == 0 && uses->mounts)
 		r = allow_calls(filter, mount_calls, ARRAY_SIZE(mount_calls));
-	if (r == 0 && sees_mounts)
+	if (r == 0 && uses->mounts)
 		r = allow_ioctls(filter, mount_ioctls, ARRAY_SIZE(mount_ioctls));
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(clone), 1,
@@ -290,13 +311,8 @@ int sandbox_lock(bool over_ring, bool sees_mounts, const char **ret_step)
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(getrusage), 1,
 				     SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)RUSAGE_THREAD));
-	/* And no processor; whose requests come close is served on his (affine.h): each thread for itself. */
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(own_scheduling); i++)
-		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, own_scheduling[i], 1,
-				     SCMP_A0(SCMP_CMP_EQ, 0));
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(policies); i++)
-		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(sched_setscheduler), 2,
-				     SCMP_A0(SCMP_CMP_EQ, 0), SCMP_A1(SCMP_CMP_EQ, policies[i]));
+	if (r == 0)
+		r = allow_scheduling(filter, uses);
 	/* Its flags lie in memory, where a filter cannot look: glibc then uses clone. */
 	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);

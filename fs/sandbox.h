@@ -15,6 +15,8 @@
  */
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
 
 /*
  * sandbox_enter: own mount namespace, with the detached mount @lower_tree_fd as its root; working
@@ -29,11 +31,15 @@ int sandbox_enter(int lower_tree_fd, int *ret_proc_fd, int *ret_root_fd, const c
 /* sandbox_drop_capabilities: keeps those of the table. 0 or -errno. */
 int sandbox_drop_capabilities(const char **ret_step);
 
-/*
- * sandbox_lock: no_new_privs and the system call filter, for all threads. 0 or -errno.
- * @over_ring: they use the rings that there are (ring.h, which says for what alone they can be used)
- * @sees_mounts: they may look at the mounts of the machine's namespaces (mount_spaces.h), without any way to enter one
- */
-int sandbox_lock(bool over_ring, bool sees_mounts, const char **ret_step);
+/* What not every server does. */
+struct sandbox_uses {
+	bool rings; /* those that there are (ring.h, which says for what alone they can be used) */
+	bool mounts; /* it looks at those of the machine's namespaces (mount_spaces.h), without any way to enter one */
+	const pid_t *raised; /* the threads that others raise (affine.h) */
+	size_t raised_count;
+};
+
+/* sandbox_lock: no_new_privs and the system call filter, for all threads. 0 or -errno. */
+int sandbox_lock(const struct sandbox_uses *uses, const char **ret_step);
 
 #endif

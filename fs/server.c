@@ -517,6 +517,10 @@ static int prepare(struct server *s, const struct overlay_options *options,
 	bool exclusive = options->coherence == COHERENCE_EXCLUSIVE &&
 			 options->ownership != OWNERSHIP_VIRTUAL;
 	bool over_ring = options->transport == TRANSPORT_IO_URING;
+	pid_t raised[LEDGER_THREADS_MAX];
+	struct sandbox_uses uses = { .rings = over_ring,
+				     .mounts = options->idmap,
+				     .raised = raised };
 	int root_fd = -1, r;
 
 	ov->options = options;
@@ -567,8 +571,10 @@ static int prepare(struct server *s, const struct overlay_options *options,
 		return r;
 	*ret_step = over_ring ? "session over io_uring" : "session";
 	r = session_open(ov);
-	if (r == 0)
-		r = sandbox_lock(over_ring, options->idmap, ret_step);
+	if (r == 0) {
+		uses.raised_count = session_affine_threads(ov, raised);
+		r = sandbox_lock(&uses, ret_step);
+	}
 	if (r < 0 || !s->is_successor)
 		return r;
 	*ret_step = "INIT would be answered otherwise";

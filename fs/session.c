@@ -205,14 +205,20 @@ static int receive(struct overlay *ov, struct reader *self, struct fuse_buf *io_
 	return n;
 }
 
+/* Threads of the walk are at work, or may be at any time. */
+static bool is_walked(const struct overlay *ov)
+{
+	return atomic_load(&ov->brake.is_on) && !atomic_load(&ov->shared.header->paused);
+}
+
 /* A request was read: the turn, if there was one, is kept where the caller is followed. Returns how it is to be taken. */
 static enum turn_how follow_caller(struct turn *t, unsigned turn, struct affine *affine,
-				   pid_t caller, enum turn_how how)
+				   pid_t caller, enum turn_how how, uint64_t now_ns)
 {
 	bool was_bound = affine_is_bound(affine);
 
 	if (turn != 0)
-		affine_note(affine, caller, how == TURN_WAS_THERE);
+		affine_note(affine, caller, how == TURN_WAS_THERE, now_ns);
 	if (!affine_is_bound(affine)) {
 		turn_give(t, turn);
 		return how;
@@ -225,13 +231,16 @@ static enum turn_how follow_caller(struct turn *t, unsigned turn, struct affine 
 
 static unsigned take_turn(struct overlay *ov)
 {
+	struct server_threads *threads = ov->threads;
 	unsigned turn;
 
 	do {
-		turn = turn_take(&ov->threads->turn);
+		turn = turn_take(&threads->turn);
+		for (unsigned i = 0; turn == TURN_LATE && i < threads->device_count; i++)
+			affine_raise(&threads->readers[i].affine);
 		if (turn == 0 || turn == TURN_CALLED)
 			session_forget(ov);
-	} while (turn == TURN_CALLED);
+	} while (turn == TURN_CALLED || turn == TURN_LATE);
 	return turn;
 }
 
@@ -282,6 +291,7 @@ static void serve_device(struct overlay *ov, struct reader *self)
 		if (n <= 0 || !request_opcode(buf.mem, (size_t)n, &opcode)) {
 			turn_give(&threads->turn, turn);
 			turn = 0;
+			affine_leave(affine);
 			if (atomic_load(&threads->draining) && n == -EAGAIN)
 				rest(threads);
 			if (n > 0 || n == -EINTR || n == -EAGAIN)
@@ -290,8 +300,9 @@ static void serve_device(struct overlay *ov, struct reader *self)
 		}
 		now_ns = clock_now_ns();
 		caller_waits = request_is_awaited(opcode);
+		affine_crowd(affine, is_walked(ov));
 		how = follow_caller(&threads->turn, turn, affine,
-				    request_waiter(buf.mem, (size_t)n), how);
+				    request_waiter(buf.mem, (size_t)n), how, now_ns);
 		turn_found(&threads->turn, caller_waits, how, now_ns);
 		if (caller_waits)
 			cpu_latency_note(&ov->cpu_latency, now_ns);
@@ -304,6 +315,7 @@ static void serve_device(struct overlay *ov, struct reader *self)
 		serve_read(ov, affine, buf.mem, (size_t)n, opcode, now_ns);
 		note_answer();
 	}
+	affine_leave(affine);
 	free(buf.mem);
 }
 
@@ -581,6 +593,16 @@ int session_run(struct overlay *ov)
 		return 0;
 	pthread_barrier_wait(&threads->gate);
 	return atomic_load(&threads->ring_error);
+}
+
+size_t session_affine_threads(const struct overlay *ov, pid_t *ret_threads)
+{
+	const struct server_threads *threads = ov->threads;
+	size_t count = threads->may_be_affine ? threads->device_count : 0;
+
+	for (size_t i = 0; i < count; i++)
+		ret_threads[i] = threads->readers[i].affine.thread;
+	return count;
 }
 
 int session_event_fd(const struct overlay *ov)

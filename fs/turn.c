@@ -51,31 +51,35 @@ static void speed_up(struct turn *t)
 {
 	pthread_mutex_lock(&t->lock);
 	if (atomic_load(&t->quick) == 0) {
-		t->last_quick = t->last_quick + 1 == TURN_CALLED ? 1 : t->last_quick + 1;
+		t->last_quick = t->last_quick + 1 == TURN_LATE ? 1 : t->last_quick + 1;
 		atomic_store(&t->quick, t->last_quick);
 	}
 	pthread_mutex_unlock(&t->lock);
 }
 
 /*
- * Lock held. Until times are slow, or for a tick; if no request has come by then, they are slow. Returns whether somebody called
- * for help: then another one watches.
+ * Lock held. Until times are slow, or for a tick; if no request has come by then, they are slow. Returns TURN_LATE, or TURN_CALLED
+ * when somebody called for help, for then another one watches, or 0.
  */
-static bool wait_and_watch(struct turn *t)
+static unsigned wait_and_watch(struct turn *t)
 {
 	uint64_t found = atomic_load(&t->found);
 	struct timespec until = clock_until(t->is_kept ? TURN_KEPT_TICK_MS : TURN_TICK_MS);
-	bool is_called;
+	bool was_kept;
 
 	t->is_watched = true;
 	pthread_cond_timedwait(&t->slowed, &t->lock, &until);
 	t->is_watched = false;
-	if (atomic_load(&t->found) == found)
+	was_kept = t->is_kept;
+	if (atomic_load(&t->found) == found) {
 		slow_down(t, 0);
-	is_called = atomic_exchange(&t->calls, false);
-	if (is_called)
-		pthread_cond_signal(&t->slowed);
-	return is_called;
+		if (was_kept)
+			return TURN_LATE;
+	}
+	if (!atomic_exchange(&t->calls, false))
+		return 0;
+	pthread_cond_signal(&t->slowed);
+	return TURN_CALLED;
 }
 
 void turn_call(struct turn *t)
@@ -92,16 +96,18 @@ static bool is_anothers(const struct turn *t)
 	return t->is_taken || atomic_load(&t->readers) > 0;
 }
 
-/* Lock held. Returns whether the caller is called before it can be his turn. */
-static bool wait_for_turn(struct turn *t)
+/* Lock held. Returns TURN_CALLED or TURN_LATE where there is that to do before it can be the caller's turn. */
+static unsigned wait_for_turn(struct turn *t)
 {
-	while (atomic_load(&t->quick) != 0 && is_anothers(t)) {
+	unsigned what = 0;
+
+	while (what == 0 && atomic_load(&t->quick) != 0 && is_anothers(t)) {
 		if (t->is_watched)
 			pthread_cond_wait(&t->slowed, &t->lock);
-		else if (wait_and_watch(t))
-			return true;
+		else
+			what = wait_and_watch(t);
 	}
-	return false;
+	return what;
 }
 
 unsigned turn_take(struct turn *t)
@@ -114,11 +120,14 @@ unsigned turn_take(struct turn *t)
 		return 0;
 	atomic_fetch_sub(&t->readers, 1);
 	pthread_mutex_lock(&t->lock);
-	number = wait_for_turn(t) ? TURN_CALLED : atomic_load(&t->quick);
-	if (number == 0)
-		atomic_fetch_add(&t->readers, 1);
-	else if (number != TURN_CALLED)
-		t->is_taken = true;
+	number = wait_for_turn(t);
+	if (number == 0) {
+		number = atomic_load(&t->quick);
+		if (number == 0)
+			atomic_fetch_add(&t->readers, 1);
+		else
+			t->is_taken = true;
+	}
 	pthread_mutex_unlock(&t->lock);
 	return number;
 }

@@ -17,7 +17,7 @@
  *
  * A request may take long, and may have to wait for what another one does. So one of those that wait here looks every
  * TURN_TICK_MS: if the turn is free, because its thread serves what it has found, it takes it; if no request came since,
- * times are slow at once.
+ * times are slow at once. Who kept the turn meanwhile may have to be raised (affine.h): he who looked is told.
  *
  * Whoever keeps the turn may call for help with what nobody waits for. It comes with the next tick: to wake somebody would
  * take as long as to do it, and would wake a processor.
@@ -43,8 +43,12 @@ enum {
 	TURN_KEPT_TICK_MS = 4,
 };
 
-/* No number of a turn: the caller is called to help, and comes back. */
+/*
+ * No numbers of a turn; the caller comes back. TURN_CALLED: he is called to help. TURN_LATE: who kept the turn has not found a
+ * request for a tick; he waits for one, or serves one for long.
+ */
 #define TURN_CALLED UINT32_MAX
+#define TURN_LATE (UINT32_MAX - 1)
 
 /* How a request was read. */
 enum turn_how {
@@ -76,7 +80,7 @@ void turn_init(struct turn *t, bool is_of_use);
 
 /*
  * turn_take: before a thread reads. Blocks while it is another's turn. Returns the number of the caller's turn, who is to
- * look for a request until TURN_LOOK_NS have passed, or 0: he has none, and is to read; or TURN_CALLED.
+ * look for a request until TURN_LOOK_NS have passed, or 0: he has none, and is to read; or TURN_CALLED or TURN_LATE.
  *
  * turn_give: gives it back, when a request was read or none came.
  * turn_keep: or keeps it for the next request. turn_is_kept: whether it is the caller's still; if not, there is nothing to be

@@ -324,7 +324,8 @@ static void *serve(void *argument)
 		if (n <= 0)
 			break;
 		if (c->is_affine)
-			affine_note(&affine, request_waiter(buf.mem, (size_t)n), was_there);
+			affine_note(&affine, request_waiter(buf.mem, (size_t)n), was_there,
+				    now_ns());
 		fuse_session_process_buf(c->session, &buf);
 	}
 	fuse_session_exit(c->session);

@@ -186,6 +186,9 @@ check 'comes' within 60 is_asked
 # Next to nothing where much else is done, or a sanitizer slows it: then others need not wait in any case.
 printf '# %d of those before it were found so\n' $(($(in_turn) - before))
 check_same 'others need not wait for it' 400 "$(timeout 30 stat -c %n "$target/there/"{1..400} | wc -l)"
+# Else it would come last on its processor for as long as it takes.
+are_all_alike() { [ "$(policies)" = 0 ]; }
+check 'who serves it has the policy of others' within 30 are_all_alike
 check 'while it waits' grep -q '^State:.S' "/proc/$waits/status"
 fsfreeze -u "$volume"
 check 'until it is done' wait "$waits"

@@ -175,13 +175,14 @@ echo '# pace'
 make_lower 40
 overlay main "$lower" "$target" "gid=$gid" converge_rate=50
 keeper main wait 'seen>=5'
-# Idle I/O class and a lower priority: the walk's threads, and none else of the server's.
+# Idle I/O class and a lower priority: the walk's threads, and none else of the server's. To have said nothing, or what is usual,
+# is the same.
 priorities() {
 	local task
 
 	for task in "/proc/$1/task/"*; do
 		printf '%s %s\n' "$(ionice -p "${task##*/}" | cut -d : -f 1)" "$(awk '{ print $19 }' "$task/stat")"
-	done | sort -u
+	done | sed 's/^none /best-effort /' | sort -u
 }
 # Who wakes takes the processor from who has the longer slice, without waiting: the others' is the longest of theirs.
 slices() {
@@ -189,7 +190,7 @@ slices() {
 		END { print longest + 0 }' "/proc/$1/task/"*/sched
 }
 server=$(keeper main get server_pid)
-check_same 'the walk steps back behind those who serve' $'idle 10\nnone 0' "$(priorities "$server")"
+check_same 'the walk steps back behind those who serve' $'best-effort 0\nidle 10' "$(priorities "$server")"
 check 'and yields to one of them that wakes' [ "$(slices "$server" 10)" -gt "$(slices "$server" 0)" ]
 check 'pause: stops the walk' keeper main wait state=presented pause
 check_same 'pause: says so' 1 "$(keeper main get paused)"

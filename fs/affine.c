@@ -206,6 +206,7 @@ void affine_leave(struct affine *a)
 	if (affine_is_bound(a))
 		(void)sched_setaffinity(0, sizeof(a->allowed), &a->allowed);
 	a->processor = -1;
+	a->looked.at_ns = 0;
 }
 
 static void follow(struct affine *a)
@@ -255,7 +256,6 @@ void affine_note(struct affine *a, pid_t caller, bool was_there, uint64_t now_ns
 		affine_leave(a);
 		a->caller = caller;
 		a->in_a_row = 0;
-		a->looked.at_ns = 0;
 	}
 	a->in_a_row++;
 	if (affine_is_bound(a) ? a->late >= a->late_limit :

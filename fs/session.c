@@ -229,15 +229,21 @@ static enum turn_how follow_caller(struct turn *t, unsigned turn, struct affine 
 	return was_bound ? TURN_SLEPT : how;
 }
 
+/* Who is serving a request is to be done with it. */
+static void raise_all(struct server_threads *threads)
+{
+	for (unsigned i = 0; i < threads->device_count; i++)
+		affine_raise(&threads->readers[i].affine);
+}
+
 static unsigned take_turn(struct overlay *ov)
 {
-	struct server_threads *threads = ov->threads;
 	unsigned turn;
 
 	do {
-		turn = turn_take(&threads->turn);
-		for (unsigned i = 0; turn == TURN_LATE && i < threads->device_count; i++)
-			affine_raise(&threads->readers[i].affine);
+		turn = turn_take(&ov->threads->turn);
+		if (turn == TURN_LATE)
+			raise_all(ov->threads);
 		if (turn == 0 || turn == TURN_CALLED)
 			session_forget(ov);
 	} while (turn == TURN_CALLED || turn == TURN_LATE);
@@ -470,6 +476,7 @@ int session_drain(struct overlay *ov, uint64_t limit_ms)
 	pthread_mutex_lock(&threads->lock);
 	atomic_store(&threads->draining, true);
 	turn_end(&threads->turn);
+	raise_all(threads);
 	wake_readers(ov);
 	while (threads->resting < threads->count && r == 0)
 		r = pthread_cond_timedwait(&threads->changed, &threads->lock, &until);

@@ -2,29 +2,19 @@
 #include "fs/affine.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <inttypes.h>
 #include <linux/fuse.h>
 #include <linux/ioprio.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "fs/base/cleanup.h"
-#include "fs/base/io.h"
 #include "fs/base/log.h"
-#include "fs/base/parse.h"
+#include "fs/base/thread_stat.h"
 
-enum {
-	STAT_BYTES = 1024,
-	SCHEDSTAT_BYTES = 80, /* three numbers */
-	SHARE_LIMIT = 2,      /* that part of the time is too long */
-	STAT_PROCESSOR = 39,  /* of proc_pid_stat(5), by its count from 1 */
-	STAT_COMM = 2,
-};
+/* That part of the time is too long. */
+enum { SHARE_LIMIT = 2 };
 
 static const uint64_t MS_NS = 1000000;
 
@@ -96,37 +86,6 @@ void affine_init(struct affine *a, bool is_of_use, int proc_fd, void (*answers)(
 	a->is_of_use = sched_setaffinity(0, sizeof(found), &found) == 0;
 }
 
-/* Opens a file that is about a thread, by task/: what is said of a process adds up all its threads. */
-static int open_about(const struct affine *a, pid_t thread, const char *name)
-{
-	char path[56];
-
-	snprintf(path, sizeof(path), "%d/task/%d/%s", (int)thread, (int)thread, name);
-	return openat(a->proc_fd, path, O_RDONLY | O_CLOEXEC);
-}
-
-/* The processor on which a thread runs or ran last, or -1. */
-static int processor_of(const struct affine *a, pid_t thread)
-{
-	AUTO_FD int fd = open_about(a, thread, "stat");
-	char stat[STAT_BYTES];
-	const char *field;
-	uint32_t processor;
-	ssize_t len;
-
-	len = fd < 0 ? -1 : io_read_all(fd, stat, sizeof(stat) - 1);
-	if (len < 0)
-		return -1;
-	stat[len] = '\0';
-	/* The name is the process's own choice, and may have anything in it. */
-	field = strrchr(stat, ')');
-	for (int i = STAT_COMM; field && i < STAT_PROCESSOR; i++)
-		field = strchr(field + 1, ' ');
-	return field && parse_next_u32(&field, &processor) == 0 && processor < CPU_SETSIZE ?
-		       (int)processor :
-		       -1;
-}
-
 static void bind_to(struct affine *a, int processor)
 {
 	cpu_set_t one;
@@ -139,36 +98,14 @@ static void bind_to(struct affine *a, int processor)
 		affine_leave(a);
 }
 
-/* How long a thread has run and has waited to run. */
-static bool read_schedstat(const struct affine *a, pid_t thread, uint64_t *ret_ran_ns,
-			   uint64_t *ret_waited_ns)
-{
-	AUTO_FD int fd = open_about(a, thread, "schedstat");
-	char text[SCHEDSTAT_BYTES];
-	ssize_t len = fd < 0 ? -1 : io_read_all(fd, text, sizeof(text) - 1);
-
-	if (len < 0)
-		return false;
-	text[len] = '\0';
-	return sscanf(text, "%" SCNu64 " %" SCNu64, ret_ran_ns, ret_waited_ns) == 2;
-}
-
-static bool read_shares(const struct affine *a, uint64_t now_ns, struct affine_shares *ret_shares)
-{
-	uint64_t ran_ns, waited_ns;
-
-	ret_shares->at_ns = now_ns;
-	return read_schedstat(a, a->thread, &ran_ns, &ret_shares->waited_ns) &&
-	       read_schedstat(a, a->caller, &ret_shares->caller_ns, &waited_ns);
-}
-
 /* Whether somebody else than the caller had our processor for too long since we looked last. */
 static bool is_shared(struct affine *a, uint64_t now_ns)
 {
-	struct affine_shares before = a->looked, now;
-	uint64_t waited_ns, caller_ns;
+	struct affine_shares before = a->looked, now = { .at_ns = now_ns };
+	uint64_t waited_ns, caller_ns, unused_ns;
 
-	if (!read_shares(a, now_ns, &now))
+	if (thread_stat_times(a->proc_fd, a->thread, &unused_ns, &now.waited_ns) < 0 ||
+	    thread_stat_times(a->proc_fd, a->caller, &now.caller_ns, &unused_ns) < 0)
 		return true;
 	a->looked = now;
 	waited_ns = now.waited_ns - before.waited_ns;
@@ -211,17 +148,18 @@ void affine_leave(struct affine *a)
 
 static void follow(struct affine *a)
 {
-	int processor = processor_of(a, a->caller);
+	struct thread_stat caller;
+	int r = thread_stat_get(a->proc_fd, a->caller, &caller);
 
 	a->late = a->in_a_row = 0;
-	if (processor < 0 || !CPU_ISSET(processor, &a->allowed)) {
+	if (r < 0 || !CPU_ISSET(caller.processor, &a->allowed)) {
 		affine_leave(a);
-	} else if (processor == a->processor) {
+	} else if (caller.processor == a->processor) {
 		a->late_limit =
 			a->late_limit < AFFINE_LATE_MAX ? a->late_limit * 2 : AFFINE_LATE_MAX;
 	} else {
 		a->late_limit = AFFINE_LATE;
-		bind_to(a, processor);
+		bind_to(a, caller.processor);
 	}
 }
 

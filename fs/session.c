@@ -40,6 +40,7 @@ static __thread struct serving {
 	enum brake_kind kind;
 	bool is_counted, is_awaited; /* by the turn */
 	unsigned repeats;	     /* overlay_make_room() */
+	unsigned done;		     /* of the threads' when it was begun, or begun again */
 } serving;
 
 /* The ledger's record of the request; what a dead server had counted for it is taken back. */
@@ -76,7 +77,7 @@ bool overlay_make_room(struct overlay *ov)
 	/* One that a dead server had begun is judged by what he left of it, which is known the first time only. */
 	if (ledger_is_repeat() || serving.repeats >= REPEATS_MAX)
 		return false;
-	has_room = session_find_room(ov);
+	has_room = session_find_room(ov, serving.done);
 	serving.repeats += has_room;
 	return has_room;
 }
@@ -87,9 +88,11 @@ static void process(struct overlay *ov, const struct fuse_buf *buf)
 	struct fuse_session *session = own ? own->session : ov->session;
 
 	serving.repeats = 0;
+	serving.done = atomic_load(&ov->threads->done);
 	fuse_session_process_buf(session, buf);
 	for (unsigned begun = 0; begun < serving.repeats; begun++) {
 		begin_record(ov, buf->mem, buf->size);
+		serving.done = atomic_load(&ov->threads->done);
 		fuse_session_process_buf(session, buf);
 	}
 }
@@ -229,8 +232,7 @@ static enum turn_how follow_caller(struct turn *t, unsigned turn, struct affine 
 	return was_bound ? TURN_SLEPT : how;
 }
 
-/* Who is serving a request is to be done with it. */
-static void raise_all(struct server_threads *threads)
+void session_raise(struct server_threads *threads)
 {
 	for (unsigned i = 0; i < threads->device_count; i++)
 		affine_raise(&threads->readers[i].affine);
@@ -243,7 +245,7 @@ static unsigned take_turn(struct overlay *ov)
 	do {
 		turn = turn_take(&ov->threads->turn);
 		if (turn == TURN_LATE)
-			raise_all(ov->threads);
+			session_raise(ov->threads);
 		if (turn == 0 || turn == TURN_CALLED)
 			session_forget(ov);
 	} while (turn == TURN_CALLED || turn == TURN_LATE);
@@ -254,11 +256,9 @@ static void serve_read(struct overlay *ov, const struct affine *affine, void *by
 		       uint32_t opcode, uint64_t now_ns)
 {
 	struct server_threads *threads = ov->threads;
-	bool is_forget = request_is_forget(opcode);
 
-	if (is_forget)
-		atomic_store(&threads->forgot_ms, now_ns / 1000000);
-	if (is_forget && affine_is_bound(affine) && session_forget_later(ov, bytes, len, now_ns))
+	if (request_is_forget(opcode) && affine_is_bound(affine) &&
+	    session_forget_later(ov, bytes, len, now_ns))
 		return;
 	/* Another caller than whose file it was, and who asks for what is free, is not to find it taken. */
 	if (!affine_is_bound(affine) || opcode == FUSE_STATFS ||
@@ -267,11 +267,7 @@ static void serve_read(struct overlay *ov, const struct affine *affine, void *by
 	/* Of what came by a ring this session knows nothing; and nothing is ended by it. */
 	if (opcode == FUSE_INTERRUPT && session_has_rings(threads))
 		return;
-	if (is_forget)
-		atomic_fetch_add(&threads->forgetting, 1);
 	session_serve(ov, bytes, len);
-	if (is_forget)
-		atomic_fetch_sub(&threads->forgetting, 1);
 }
 
 static void serve_device(struct overlay *ov, struct reader *self)
@@ -283,7 +279,7 @@ static void serve_device(struct overlay *ov, struct reader *self)
 	unsigned turn = 0;
 	uint64_t now_ns;
 	uint32_t opcode;
-	bool caller_waits;
+	bool caller_waits, is_forget;
 
 	while (!fuse_session_exited(ov->session)) {
 		int n;
@@ -304,6 +300,10 @@ static void serve_device(struct overlay *ov, struct reader *self)
 				continue;
 			break;
 		}
+		is_forget = request_is_forget(opcode);
+		/* Before all that may put us to sleep: is_forgetting() of session_forget.c takes who sleeps for who has read nothing. */
+		if (is_forget)
+			atomic_fetch_add(&threads->forgetting, 1);
 		now_ns = clock_now_ns();
 		caller_waits = request_is_awaited(opcode);
 		affine_crowd(affine, is_walked(ov));
@@ -319,6 +319,9 @@ static void serve_device(struct overlay *ov, struct reader *self)
 					    .is_counted = true,
 					    .is_awaited = caller_waits };
 		serve_read(ov, affine, buf.mem, (size_t)n, opcode, now_ns);
+		if (is_forget)
+			atomic_fetch_sub(&threads->forgetting, 1);
+		atomic_fetch_add(&threads->done, 1);
 		note_answer();
 	}
 	affine_leave(affine);
@@ -476,7 +479,7 @@ int session_drain(struct overlay *ov, uint64_t limit_ms)
 	pthread_mutex_lock(&threads->lock);
 	atomic_store(&threads->draining, true);
 	turn_end(&threads->turn);
-	raise_all(threads);
+	session_raise(threads);
 	wake_readers(ov);
 	while (threads->resting < threads->count && r == 0)
 		r = pthread_cond_timedwait(&threads->changed, &threads->lock, &until);

@@ -2,13 +2,15 @@
 #include "fs/session_private.h"
 
 #include <sched.h>
+#include <unistd.h>
 
 #include "fs/base/clock.h"
+#include "fs/base/thread_stat.h"
 #include "fs/ops.h"
 #include "fs/request.h"
 
-/* So long it is waited for what others let go of; what was let go of no longer ago may have been the last but one. */
-enum { FIND_ROOM_MS = 10, LATELY_MS = 20 };
+/* So long it is waited for what others let go of. */
+enum { FIND_ROOM_MS = 10 };
 
 bool session_forget(struct overlay *ov)
 {
@@ -27,6 +29,7 @@ bool session_forget(struct overlay *ov)
 		}
 		all += count;
 	}
+	atomic_fetch_add(&threads->done, 1);
 	atomic_fetch_sub(&threads->forgetting, 1);
 	return all > 0;
 }
@@ -44,13 +47,27 @@ bool session_forget_later(struct overlay *ov, const void *bytes, size_t len, uin
 	return true;
 }
 
-/* Then a thread may have read of more, and not have come to it: it gets a moment. */
-static bool forgot_lately(const struct server_threads *threads)
+/* Whether it may be at a request, if only at the end of one that is answered: then it has not closed yet what that needed. */
+static bool is_at_work(const struct overlay *ov, const struct reader *r)
 {
-	if (clock_now_ms() > atomic_load(&threads->forgot_ms) + LATELY_MS)
-		return false;
-	poll(NULL, 0, 1);
-	return true;
+	struct thread_stat stat;
+
+	return r->affine.thread != gettid() &&
+	       thread_stat_get(ov->proc_fd, r->affine.thread, &stat) == 0 && stat.state != 'S';
+}
+
+/* Whether something is still to be let go of, or may be. */
+static bool is_forgetting(const struct overlay *ov)
+{
+	struct server_threads *threads = ov->threads;
+
+	/* In this order: what was forgotten is with each of them, one after the other. */
+	if (session_has_request(ov, 0))
+		return true;
+	for (unsigned i = 0; i < threads->device_count; i++)
+		if (is_at_work(ov, &threads->readers[i]))
+			return true;
+	return atomic_load(&threads->forgetting) > 0 || !forgets_are_none(&threads->forgets);
 }
 
 /*
@@ -59,24 +76,25 @@ static bool forgot_lately(const struct server_threads *threads)
  */
 static bool let_others_forget(struct overlay *ov)
 {
-	struct server_threads *threads = ov->threads;
 	uint64_t until_ns = clock_now_ns() + FIND_ROOM_MS * 1000000;
 	bool has_waited = false;
 
-	while ((session_has_request(ov, 0) || atomic_load(&threads->forgetting) > 0) &&
-	       clock_now_ns() < until_ns) {
-		if (!has_waited)
-			turn_end(&threads->turn);
+	while (is_forgetting(ov) && clock_now_ns() < until_ns) {
+		if (!has_waited) {
+			turn_end(&ov->threads->turn);
+			session_raise(ov->threads);
+		}
 		has_waited = true;
+		session_forget(ov);
 		sched_yield();
 	}
 	return has_waited;
 }
 
-bool session_find_room(struct overlay *ov)
+bool session_find_room(struct overlay *ov, unsigned done)
 {
-	bool has_room = session_forget(ov);
+	bool has_waited = let_others_forget(ov);
 
-	has_room |= let_others_forget(ov);
-	return has_room || forgot_lately(ov->threads);
+	/* What was let go of between when it found no room and now, nobody is at any more. */
+	return has_waited || atomic_load(&ov->threads->done) != done;
 }

@@ -46,11 +46,11 @@ struct server_threads {
 	int event_fd;
 	int init_fds[2]; /* libfuse answers INIT on the second; it owns that one */
 	atomic_bool ended;
-	bool may_be_affine;	    /* affine.h */
-	struct turn turn;	    /* of those that read from the device */
-	struct forgets forgets;	    /* theirs */
-	atomic_uint forgetting;	    /* threads that see to what the kernel has forgotten */
-	_Atomic uint64_t forgot_ms; /* when something was */
+	bool may_be_affine;	/* affine.h */
+	struct turn turn;	/* of those that read from the device */
+	struct forgets forgets; /* theirs */
+	atomic_uint forgetting; /* threads that see to what the kernel has forgotten */
+	atomic_uint done;	/* requests, and times that they have seen to what was laid aside */
 
 	atomic_bool draining; /* set under lock */
 	pthread_mutex_t lock;
@@ -73,15 +73,18 @@ static inline bool session_has_request(const struct overlay *ov, int timeout_ms)
 	return poll(&device, 1, timeout_ms) != 0;
 }
 
+/* session_raise: threads that serve a request are to be done with it (affine_raise()). */
+void session_raise(struct server_threads *threads);
+
 /*
  * session_forget: sees to what was laid aside (forgets.h). Returns whether there was something.
  * session_forget_later: lays the request aside, if it is that kind and there is room on disk; @now_ns: clock_now_ns().
  * session_find_room: for a request that found no room on disk: sees that all is let go of that the kernel has forgotten, which
- * may take ms. Returns whether there may be room now.
+ * may take ms. @done: the threads' when it was begun. Returns whether there may be room now.
  */
 bool session_forget(struct overlay *ov);
 bool session_forget_later(struct overlay *ov, const void *bytes, size_t len, uint64_t now_ns);
-bool session_find_room(struct overlay *ov);
+bool session_find_room(struct overlay *ov, unsigned done);
 
 /* session_make: libfuse's part, which answers on @fd and closes it in the end. 0, -ENOMEM or -EIO. */
 int session_make(struct overlay *ov, int fd, struct fuse_session **ret_session);

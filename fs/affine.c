@@ -114,17 +114,6 @@ static bool is_shared(struct affine *a, uint64_t now_ns)
 	       (waited_ns - caller_ns) * SHARE_LIMIT > now_ns - before.at_ns;
 }
 
-static void come_back(struct affine *a)
-{
-	int r;
-
-	if (!atomic_exchange(&a->is_idle, false))
-		return;
-	r = make(0, SCHED_OTHER);
-	if (r < 0)
-		log_line(LOG_ERROR, "affine", "a thread stays of SCHED_IDLE: %s", strerror(-r));
-}
-
 void affine_raise(struct affine *a)
 {
 	int r;
@@ -133,12 +122,12 @@ void affine_raise(struct affine *a)
 		return;
 	r = make(a->thread, SCHED_OTHER);
 	if (r < 0)
-		log_line(LOG_ERROR, "affine", "to raise a thread: %s", strerror(-r));
+		log_line(LOG_ERROR, "affine", "a thread stays of SCHED_IDLE: %s", strerror(-r));
 }
 
 void affine_leave(struct affine *a)
 {
-	come_back(a);
+	affine_raise(a);
 	/* Refused only where we may not run anywhere any more that we were allowed to: then the kernel has freed us. */
 	if (affine_is_bound(a))
 		(void)sched_setaffinity(0, sizeof(a->allowed), &a->allowed);
@@ -168,7 +157,7 @@ static void look(struct affine *a, uint64_t now_ns)
 {
 	if (now_ns - a->looked.at_ns < AFFINE_LOOK_MS * MS_NS)
 		return;
-	come_back(a);
+	affine_raise(a);
 	if (!is_shared(a, now_ns))
 		return;
 	affine_leave(a);
@@ -180,7 +169,7 @@ void affine_crowd(struct affine *a, bool is_crowded)
 {
 	a->is_crowded = is_crowded;
 	if (is_crowded)
-		come_back(a);
+		affine_raise(a);
 }
 
 void affine_note(struct affine *a, pid_t caller, bool was_there, uint64_t now_ns)
@@ -228,7 +217,7 @@ ssize_t writev(int fd, const struct iovec *iov, int count)
 	n = syscall(SYS_writev, fd, iov, count);
 	error = errno;
 	if (own->is_crowded)
-		come_back(own);
+		affine_raise(own);
 	errno = error;
 	return n;
 }

@@ -107,7 +107,7 @@ void affine_note(struct affine *a, pid_t caller, bool was_there, uint64_t now_ns
 /* affine_crowd: before affine_note(): whether threads of ours work beside who asks. */
 void affine_crowd(struct affine *a, bool is_crowded);
 
-/* affine_raise: by another thread of the process: it takes too long. */
+/* affine_raise: it is what it was, until it answers again. By any thread of the process: a request takes too long. */
 void affine_raise(struct affine *a);
 
 /* affine_leave: the thread is free, and what it was. */

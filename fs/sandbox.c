@@ -250,12 +250,11 @@ static int allow_ioctls(scmp_filter_ctx filter, const unsigned long *requests, s
 }
 
 /*
- * Whose requests come close is served on his processor (affine.h): each thread for itself; and another may give it back what it
- * gave up, which is all that can be done to another.
+ * Whose requests come close is served on his processor (affine.h): each thread for itself. What it gave up for that it is given
+ * back by its number, by itself or another, which is all that can be done to another.
  */
 static int allow_scheduling(scmp_filter_ctx filter, const struct sandbox_uses *uses)
 {
-	static const uint64_t policies[] = { SCHED_IDLE, SCHED_OTHER };
 	static const int own_scheduling[] = { SCMP_SYS(sched_setattr),
 					      SCMP_SYS(sched_setaffinity) };
 	int r = 0;
@@ -263,9 +262,9 @@ static int allow_scheduling(scmp_filter_ctx filter, const struct sandbox_uses *u
 	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(own_scheduling); i++)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, own_scheduling[i], 1,
 				     SCMP_A0(SCMP_CMP_EQ, 0));
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(policies); i++)
+	if (r == 0)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(sched_setscheduler), 2,
-				     SCMP_A0(SCMP_CMP_EQ, 0), SCMP_A1(SCMP_CMP_EQ, policies[i]));
+				     SCMP_A0(SCMP_CMP_EQ, 0), SCMP_A1(SCMP_CMP_EQ, SCHED_IDLE));
 	for (size_t i = 0; r == 0 && i < uses->raised_count; i++)
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(sched_setscheduler), 2,
 				     SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)uses->raised[i]),

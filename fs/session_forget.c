@@ -12,14 +12,14 @@
 /* So long it is waited for what others let go of. */
 enum { FIND_ROOM_MS = 10 };
 
-bool session_forget(struct overlay *ov)
+void session_forget(struct overlay *ov)
 {
 	struct server_threads *threads = ov->threads;
 	struct request_forget list[FORGETS_BATCH];
-	size_t count, all = 0;
+	size_t count;
 
 	if (forgets_are_none(&threads->forgets))
-		return false;
+		return;
 	atomic_fetch_add(&threads->forgetting, 1);
 	while ((count = forgets_take(&threads->forgets, list)) > 0) {
 		for (size_t i = 0; i < count; i++) {
@@ -27,11 +27,9 @@ bool session_forget(struct overlay *ov)
 			/* A caller may have come to this processor: he need not wait for all of it. */
 			sched_yield();
 		}
-		all += count;
 	}
 	atomic_fetch_add(&threads->done, 1);
 	atomic_fetch_sub(&threads->forgetting, 1);
-	return all > 0;
 }
 
 bool session_forget_later(struct overlay *ov, const void *bytes, size_t len, uint64_t now_ns)

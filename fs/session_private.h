@@ -77,12 +77,12 @@ static inline bool session_has_request(const struct overlay *ov, int timeout_ms)
 void session_raise(struct server_threads *threads);
 
 /*
- * session_forget: sees to what was laid aside (forgets.h). Returns whether there was something.
+ * session_forget: sees to what was laid aside (forgets.h).
  * session_forget_later: lays the request aside, if it is that kind and there is room on disk; @now_ns: clock_now_ns().
  * session_find_room: for a request that found no room on disk: sees that all is let go of that the kernel has forgotten, which
  * may take ms. @done: the threads' when it was begun. Returns whether there may be room now.
  */
-bool session_forget(struct overlay *ov);
+void session_forget(struct overlay *ov);
 bool session_forget_later(struct overlay *ov, const void *bytes, size_t len, uint64_t now_ns);
 bool session_find_room(struct overlay *ov, unsigned done);
 

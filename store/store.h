@@ -45,7 +45,7 @@ struct store;
  * @ret_set_aside: when the file was damaged, the name it was renamed to (a new, empty one is in its
  *                 place); else NULL; the caller's to free. Never deletes a database.
  * Damaged is also one whose header names another program, or a version that is not that of its tables, while the
- * tables are ours; and one of whose tables' definitions SQLite understands a part no longer.
+ * tables are ours; and one whose tables' definitions are not, to the letter, those of its version.
  * Returns 0, -ENOTSUP (schema newer than this program: the file is untouched), -EINVAL (another
  * program's database, or not a regular file), -EISDIR, -ELOOP (a symbolic link), or an error above.
  */

@@ -101,12 +101,12 @@ def list($of; $which): [
 	{text: "readdir and stat, warm\($which)", to: "native", least: 0.6, unit: "of native"},
 	{text: "readdir and stat, warm\($which)", to: "bindfs", least: 3, unit: "of bindfs"}
 	] | map(. + {kind: "ratio", part: "calls", regex: "^warm list$", of: $of});
-def data($of; $which): [
-	{text: "128 KiB and more, cached\($which)", regex: "^cached .* (128k|1m)$", to: "native", least: 0.95, unit: "of native"},
+def data($of; $which): {to: "native", least: 0.95, unit: "of native", limited_by: "passthrough_hp"} as $kept | [
+	{text: "128 KiB and more, cached\($which)", regex: "^cached .* (128k|1m)$"} + $kept,
 	{text: "4 KiB, cached\($which)", regex: "^cached .* 4k$", to: "passthrough_hp-killpriv", not_below: true,
 	 unit: "of passthrough_hp with KILLPRIV_V2"},
-	{text: "O_DIRECT\($which)", regex: "^direct ", to: "native", least: 0.95, unit: "of native"},
-	{text: "mapped\($which)", regex: "^mapped ", to: "native", least: 0.95, unit: "of native"}
+	{text: "O_DIRECT\($which)", regex: "^direct "} + $kept,
+	{text: "mapped\($which)", regex: "^mapped "} + $kept
 	] | map(. + {kind: "ratio", part: "data", of: $of});
 def value($text; $part; $regex; $of): {kind: "value", text: $text, part: $part, regex: $regex, of: $of};
 
@@ -160,8 +160,8 @@ map(select(.cells | flatten | length > 0)) |
 		elif .most then "<= \(.most)" else "" end) ) ) as $shown |
 "What the overlay is held to. The limit is what nobody passes who serves names through /dev/fuse on this machine: the",
 "ceiling, and after it the call itself as on the tree; where nothing need be asked, the tree. Of a program: its time on the",
-"tree, and the ceiling's for each request; of the walk, warm: two threads that do what safety asks and no more; of data in a",
-"user namespace: what the kernel keeps for passthrough_hp, and a ceiling that takes what is written. \"Most files\" are " +
+"tree, and the ceiling's for each request; of the walk, warm: two threads that do what safety asks and no more; of data: what",
+"the kernel does for passthrough_hp, and in a user namespace a ceiling that takes what is written. \"Most files\" are " +
 	"\([$types[] | most_files(.) | values] | max // 0).",
 "",
 "| | target | | \($types | join(" | ")) | limit | met |", "|---|---|---|\($types | map("---:") | join("|"))|---:|---|",

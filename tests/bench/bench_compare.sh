@@ -38,7 +38,7 @@ if [ -n "${QUICK:-}" ]; then
 		passthrough_hp-killpriv ceiling ceiling-awake ceiling-affine ceiling-0 ceiling-awake-0}
 	CALL_FILES=${CALL_FILES:-200} LARGE_FILES=${LARGE_FILES:-5000} MEMORY_FILES=${MEMORY_FILES:-10000}
 	PROGRAM_FILES=${PROGRAM_FILES:-500} READY_FILES=${READY_FILES:-1000 10000}
-	DATA_SIZE=${DATA_SIZE:-32M} IMAGE_SIZE=${IMAGE_SIZE:-2G} IMAGE_INODES=200000
+	DATA_SIZE=${DATA_SIZE:-32M} DATA_TIMES=${DATA_TIMES:-1} IMAGE_SIZE=${IMAGE_SIZE:-2G} IMAGE_INODES=200000
 	DATA_JOBS=${DATA_JOBS:-cached:4k:randread,randwrite cached:128k:randread,randwrite direct:128k:randread,randwrite
 		mapped:4k:randread,randwrite}
 else
@@ -46,7 +46,7 @@ else
 	CALL_FILES=${CALL_FILES:-500} LARGE_FILES=$(at_most "${LARGE_FILES:-100000}")
 	MEMORY_FILES=$(at_most "${MEMORY_FILES:-100000}") PROGRAM_FILES=${PROGRAM_FILES:-2000}
 	READY_FILES=${READY_FILES:-1000 10000 100000 1000000}
-	DATA_SIZE=${DATA_SIZE:-128M} IMAGE_SIZE=${IMAGE_SIZE:-12G} IMAGE_INODES=2500000
+	DATA_SIZE=${DATA_SIZE:-128M} DATA_TIMES=${DATA_TIMES:-3} IMAGE_SIZE=${IMAGE_SIZE:-12G} IMAGE_INODES=2500000
 	four=read,write,randread,randwrite
 	DATA_JOBS=${DATA_JOBS:-cached:4k:$four cached:128k:$four cached:1m:read,write direct:4k:$four direct:128k:$four
 		mapped:4k:$four}

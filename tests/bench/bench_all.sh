@@ -4,7 +4,7 @@
 # bench_all.sh: all benchmarks, one after the other; then plots and tables, and after a quick run a look at the baseline.
 # Needs root, /dev/fuse and loop devices.
 #
-#   QUICK=1    the comparison and the walk alone, small: under three minutes; else three quarters of an hour
+#   QUICK=1    the comparison and the walk alone, small: under three minutes; else about an hour
 #   BENCHES="compare converge"   these alone
 #   ROUNDS, TYPES, PARTS, ...    as those say: PARTS is for bench_compare.sh
 #

@@ -91,13 +91,22 @@ cycles() {
 	done
 }
 
-# The wait is for a request that only the next server can answer.
+is_followed() {
+	local now
+
+	now=$(field_of stays .server.pid)
+	[ "$now" -gt 0 ] && [ "$now" != "$1" ]
+}
+
+# What the kernel still knows of a file needs no server: that there is another one is asked for, too.
 failovers() {
-	local i
+	local i server
 
 	for ((i = 0; i < $1; i++)); do
-		kill -9 "$(field_of stays .server.pid)" || return
+		server=$(field_of stays .server.pid)
+		kill -9 "$server" || return
 		stat "$scratch/stays/d0/f$((i % 50))" >"$scratch/stat" || return
+		within 20 is_followed "$server" 2>/dev/null || return
 		# Five deaths in a minute are too many, unless somebody says that he knows of what.
 		ctl recover stays || return
 	done

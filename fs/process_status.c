@@ -2,7 +2,6 @@
 #include "fs/process_status.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,18 +16,13 @@ char *process_status_read(int proc_fd, pid_t pid)
 		STATUS_BYTES = 1 << 20
 	}; /* 65,536 groups (NGROUPS_MAX) of at most 11 characters, and the rest */
 	AUTO_FREE char *status = malloc(STATUS_BYTES);
-	AUTO_FD int fd = -1;
 	char path[32];
-	ssize_t used;
 
 	if (!status || pid <= 0)
 		return NULL;
 	snprintf(path, sizeof(path), "%d/status", (int)pid);
-	fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
-	used = fd < 0 ? -1 : io_read_all(fd, status, STATUS_BYTES - 1);
-	if (used < 0)
+	if (io_read_text(proc_fd, path, status, STATUS_BYTES) < 0)
 		return NULL;
-	status[used] = '\0';
 	return take_ptr(&status);
 }
 

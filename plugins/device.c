@@ -61,13 +61,11 @@ static int parse_rdev(const char *text, dev_t *ret_rdev)
 static int kernel_path(int sysfs_fd, char *ret_path, size_t size)
 {
 	static const char word[] = "DEVNAME=";
-	AUTO_FD int fd = openat(sysfs_fd, "uevent", O_RDONLY | O_CLOEXEC);
 	char text[1024], *line, *next = text;
-	ssize_t n = fd < 0 ? -errno : io_read_all(fd, text, sizeof(text) - 1);
+	int r = io_read_text(sysfs_fd, "uevent", text, sizeof(text));
 
-	if (n < 0)
-		return (int)n;
-	text[n] = '\0';
+	if (r < 0)
+		return r;
 	while ((line = strsep(&next, "\n")) != NULL) {
 		if (strncmp(line, word, strlen(word)) == 0) {
 			snprintf(ret_path, size, "/dev/%s", line + strlen(word));

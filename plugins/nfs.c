@@ -118,13 +118,10 @@ static int make_options(struct volume_builder *b, char **ret_options)
 /* Known once a mount was tried, for that loads the module. */
 static bool kernel_has_nfs(void)
 {
-	AUTO_FD int fd = open("/proc/filesystems", O_RDONLY | O_CLOEXEC);
 	char text[8192];
-	ssize_t n = fd < 0 ? -1 : io_read_all(fd, text, sizeof(text) - 1);
 
-	if (n < 0)
+	if (io_read_text(AT_FDCWD, "/proc/filesystems", text, sizeof(text)) < 0)
 		return true;
-	text[n] = '\0';
 	return strstr(text, "\tnfs\n") || strstr(text, "\tnfs4\n");
 }
 

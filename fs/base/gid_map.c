@@ -26,11 +26,9 @@ bool gid_is_mapped(gid_t gid)
 {
 	enum { MAP_BYTES = 16384 }; /* at most 340 lines (user_namespaces(7)) */
 	AUTO_FREE char *map = malloc(MAP_BYTES);
-	AUTO_FD int fd = open("/proc/self/gid_map", O_RDONLY | O_CLOEXEC);
-	ssize_t len = map && fd >= 0 ? io_read_all(fd, map, MAP_BYTES - 1) : -1;
 
-	if (len <= 0)
+	if (!map || io_read_text(AT_FDCWD, "/proc/self/gid_map", map, MAP_BYTES) < 0 ||
+	    map[0] == '\0')
 		return true;
-	map[len] = '\0';
 	return gid_map_has(map, gid);
 }

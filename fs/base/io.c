@@ -26,7 +26,7 @@ ssize_t io_read_all(int fd, void *ret_bytes, size_t size)
 	return (ssize_t)used;
 }
 
-int io_read_line(int dir_fd, const char *name, char *ret_text, size_t size)
+int io_read_text(int dir_fd, const char *name, char *ret_text, size_t size)
 {
 	AUTO_FD int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
 	ssize_t n;
@@ -37,8 +37,16 @@ int io_read_line(int dir_fd, const char *name, char *ret_text, size_t size)
 	if (n < 0)
 		return (int)n;
 	ret_text[n] = '\0';
-	ret_text[strcspn(ret_text, "\n")] = '\0';
 	return 0;
+}
+
+int io_read_line(int dir_fd, const char *name, char *ret_text, size_t size)
+{
+	int r = io_read_text(dir_fd, name, ret_text, size);
+
+	if (r == 0)
+		ret_text[strcspn(ret_text, "\n")] = '\0';
+	return r;
 }
 
 int io_write_all(int fd, const void *bytes, size_t size)

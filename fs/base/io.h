@@ -13,9 +13,10 @@
 ssize_t io_read_all(int fd, void *ret_bytes, size_t size);
 
 /*
- * io_read_line: the first line of the file @name below @dir_fd, without its end; what does not fit is cut
- * off. 0, or open()'s and read()'s errors.
+ * io_read_text: what is in the file @name below @dir_fd, as a string; what does not fit is cut off. 0, or open()'s and read()'s
+ * errors. io_read_line: its first line, without its end.
  */
+int io_read_text(int dir_fd, const char *name, char *ret_text, size_t size);
 int io_read_line(int dir_fd, const char *name, char *ret_text, size_t size);
 
 /* io_write_all: writes all of it; goes on after interruptions. 0 or -errno, with a part written perhaps. */

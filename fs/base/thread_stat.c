@@ -2,13 +2,11 @@
 #include "fs/base/thread_stat.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "fs/base/cleanup.h"
 #include "fs/base/io.h"
 #include "fs/base/parse.h"
 
@@ -22,19 +20,10 @@ enum {
 
 static int read_about(int proc_fd, pid_t thread, const char *name, char *ret_text, size_t size)
 {
-	AUTO_FD int fd = -1;
 	char path[56];
-	ssize_t len;
 
 	snprintf(path, sizeof(path), "%d/task/%d/%s", (int)thread, (int)thread, name);
-	fd = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	len = io_read_all(fd, ret_text, size - 1);
-	if (len < 0)
-		return (int)len;
-	ret_text[len] = '\0';
-	return 0;
+	return io_read_text(proc_fd, path, ret_text, size);
 }
 
 int thread_stat_get(int proc_fd, pid_t thread, struct thread_stat *ret_stat)

@@ -3,8 +3,9 @@
 #define FS_SESSION_PRIVATE_H
 
 /*
- * session_private: the inside of a session, for session.c (its threads, what they do with a request), session_init.c (what is
- * agreed with the kernel before the first) and session_forget.c (when they see to what it has forgotten). Nobody else includes it.
+ * session_private: the inside of a session, for session.c (its threads, and what they do with a request), session_device.c (how those
+ * come by the device, and whose turn it is to read them), session_init.c (what is agreed with the kernel before the first) and
+ * session_forget.c (when they see to what it has forgotten). Nobody else includes it.
  */
 
 #include <poll.h>
@@ -72,6 +73,16 @@ static inline bool session_has_request(const struct overlay *ov, int timeout_ms)
 
 	return poll(&device, 1, timeout_ms) != 0;
 }
+
+/* session_serve_device: the life of a thread that reads from the device, until the connection ends. */
+void session_serve_device(struct overlay *ov, struct reader *self);
+
+/*
+ * session_begin: the calling thread has read one that turn_found() was told of; session_serve() may follow. session_note_answer: it is
+ * answered, or about to be; a second time it changes nothing.
+ */
+void session_begin(struct overlay *ov, bool is_awaited);
+void session_note_answer(void);
 
 /* session_raise: threads that serve a request are to be done with it (affine_raise()). */
 void session_raise(struct server_threads *threads);

@@ -23,6 +23,7 @@ void turn_init(struct turn *t, bool is_of_use)
 {
 	*t = (struct turn){ .is_of_use = is_of_use };
 	pthread_mutex_init(&t->lock, NULL);
+	pthread_cond_init(&t->handed, NULL);
 	clock_cond_init(&t->slowed);
 }
 
@@ -32,6 +33,7 @@ static void slow_down(struct turn *t, int score)
 	atomic_store(&t->quick, 0);
 	atomic_store(&t->score, score);
 	t->is_taken = t->is_kept = false;
+	t->caller = 0;
 	pthread_cond_broadcast(&t->slowed);
 }
 
@@ -44,7 +46,11 @@ static void end_quick_times(struct turn *t, int score)
 
 void turn_end(struct turn *t)
 {
-	end_quick_times(t, 0);
+	pthread_mutex_lock(&t->lock);
+	slow_down(t, 0);
+	t->ends++;
+	pthread_cond_signal(&t->handed);
+	pthread_mutex_unlock(&t->lock);
 }
 
 static void speed_up(struct turn *t)
@@ -155,6 +161,44 @@ void turn_keep(struct turn *t, unsigned number)
 bool turn_is_kept(const struct turn *t, unsigned number)
 {
 	return number != 0 && atomic_load(&t->quick) == number;
+}
+
+bool turn_hand(struct turn *t, unsigned number, pid_t caller)
+{
+	bool is_handed;
+
+	pthread_mutex_lock(&t->lock);
+	is_handed = t->is_followed && turn_is_kept(t, number);
+	if (is_handed) {
+		t->is_kept = true;
+		t->caller = caller;
+		t->handed_over = number;
+		t->is_followed = false;
+		pthread_cond_signal(&t->handed);
+	}
+	pthread_mutex_unlock(&t->lock);
+	return is_handed;
+}
+
+unsigned turn_wait_handed(struct turn *t, pid_t *ret_caller)
+{
+	unsigned number = 0;
+
+	pthread_mutex_lock(&t->lock);
+	/* What was handed over may be past when the follower comes to it: slow_down(). */
+	while (t->caller == 0 && t->ends == t->ends_seen) {
+		t->is_followed = true;
+		pthread_cond_wait(&t->handed, &t->lock);
+	}
+	t->is_followed = false;
+	if (t->caller != 0)
+		number = t->handed_over;
+	else
+		t->ends_seen = t->ends;
+	*ret_caller = t->caller;
+	t->caller = 0;
+	pthread_mutex_unlock(&t->lock);
+	return number;
 }
 
 static int score_of(const struct turn *t, bool overlaps, bool looked, uint64_t now_ns)

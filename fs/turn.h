@@ -19,6 +19,9 @@
  * TURN_TICK_MS: if the turn is free, because its thread serves what it has found, it takes it; if no request came since,
  * times are slow at once. Who kept the turn meanwhile may have to be raised (affine.h): he who looked is told.
  *
+ * Where a thread that serves on its caller's processor cannot come back from that (affine.h) it does nothing else: it is the
+ * follower, who sleeps until whose turn it is hands that to it, to keep.
+ *
  * Whoever keeps the turn may call for help with what nobody waits for. It comes with the next tick: to wake somebody would
  * take as long as to do it, and would wake a processor.
  *
@@ -29,6 +32,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 enum {
 	/* As long a thread looks. */
@@ -73,6 +77,12 @@ struct turn {
 	bool is_taken;
 	bool is_kept;
 	bool is_watched;
+	pthread_cond_t handed; /* with lock: to the follower, or turn_end() was called */
+	bool is_followed;      /* it waits */
+	pid_t caller;	       /* for whom it is handed over; 0: it is not */
+	unsigned handed_over;  /* the turn's number */
+	unsigned ends,
+		ends_seen; /* calls of turn_end(): all, and those that the follower knows of */
 };
 
 /* turn_init: @is_of_use: there are several threads, and more processors than one; else times are slow for ever. */
@@ -95,10 +105,20 @@ bool turn_is_kept(const struct turn *t, unsigned number);
 void turn_found(struct turn *t, bool is_awaited, enum turn_how how, uint64_t now_ns);
 void turn_served(struct turn *t, bool is_awaited, uint64_t now_ns);
 
+/*
+ * turn_hand: whose turn it is hands it to the follower, for the requests of @caller, not 0. Returns false, and it is the caller's
+ * still, when there is no follower, or it does not wait, or times are slow (@number is 0, or past).
+ *
+ * turn_wait_handed: the follower's turn_take(). Blocks until it is handed one, which it keeps; returns its number, and for whom.
+ * Or 0, once for all calls of turn_end() that it has not seen yet.
+ */
+bool turn_hand(struct turn *t, unsigned number, pid_t caller);
+unsigned turn_wait_handed(struct turn *t, pid_t *ret_caller);
+
 /* turn_call: for one of those who wait, or of the next that do. */
 void turn_call(struct turn *t);
 
-/* turn_end: times are slow; all who wait go on. */
+/* turn_end: times are slow; all who wait go on, the follower too. */
 void turn_end(struct turn *t);
 
 #endif

@@ -353,6 +353,92 @@ static void missed_of_earlier_quick_times_leaves_the_turn(void **state)
 	turn_give(&f->turn, next);
 }
 
+struct follower {
+	struct turn *turn;
+	unsigned number;
+	pid_t caller;
+};
+
+static void *wait_handed(void *argument)
+{
+	struct follower *follower = argument;
+
+	follower->number = turn_wait_handed(follower->turn, &follower->caller);
+	return NULL;
+}
+
+/* As soon as the follower waits. */
+static void hand(struct fixture *f, unsigned number, pid_t caller)
+{
+	while (!turn_hand(&f->turn, number, caller))
+		assert_true(turn_is_kept(&f->turn, number));
+}
+
+static void hand_gives_the_follower_the_turn_and_the_caller(void **state)
+{
+	struct fixture *f = *state;
+	struct follower follower = { .turn = &f->turn };
+	pthread_t thread;
+	unsigned number;
+
+	serve(f, MANY, CLOSE_NS);
+	number = turn_take(&f->turn);
+	assert_false(turn_hand(&f->turn, number, 7)); /* nobody waits */
+	assert_int_equal(pthread_create(&thread, NULL, wait_handed, &follower), 0);
+	hand(f, number, 7);
+	assert_false(turn_hand(&f->turn, number, 8)); /* it has one, or does not wait any more */
+	pthread_join(thread, NULL);
+	assert_int_equal(follower.number, number);
+	assert_int_equal(follower.caller, 7);
+	assert_true(turn_is_kept(&f->turn, number));
+	assert_int_equal(turn_take(&f->turn), TURN_LATE);
+	assert_false(turn_is_kept(&f->turn, number));
+}
+
+static void hand_of_no_turn_or_a_past_one_hands_nothing(void **state)
+{
+	struct fixture *f = *state;
+	struct follower follower = { .turn = &f->turn };
+	unsigned past, number;
+	pthread_t thread;
+
+	serve(f, MANY, CLOSE_NS);
+	past = turn_take(&f->turn);
+	turn_end(&f->turn);
+	assert_int_equal(turn_wait_handed(&f->turn, &follower.caller), 0); /* of that end */
+	assert_int_equal(pthread_create(&thread, NULL, wait_handed, &follower), 0);
+	serve(f, MANY, CLOSE_NS);
+	number = turn_take(&f->turn);
+	hand(f, number, 7);
+	pthread_join(thread, NULL);
+	assert_int_equal(follower.number, number);
+	assert_false(turn_hand(&f->turn, past, 8));
+	assert_false(turn_hand(&f->turn, 0, 8));
+}
+
+static void end_is_told_to_the_follower_once(void **state)
+{
+	struct fixture *f = *state;
+	struct follower follower = { .turn = &f->turn, .number = 1 };
+	pthread_t thread;
+	unsigned number;
+
+	turn_end(&f->turn);
+	turn_end(&f->turn);
+	assert_int_equal(turn_wait_handed(&f->turn, &follower.caller), 0);
+	assert_int_equal(pthread_create(&thread, NULL, wait_handed, &follower), 0);
+	serve(f, MANY, CLOSE_NS);
+	number = turn_take(&f->turn);
+	hand(f, number, 7);
+	pthread_join(thread, NULL);
+	assert_int_equal(follower.number, number);
+	assert_int_equal(pthread_create(&thread, NULL, wait_handed, &follower), 0);
+	turn_end(&f->turn);
+	pthread_join(thread, NULL);
+	assert_int_equal(follower.number, 0);
+	assert_int_equal(follower.caller, 0);
+}
+
 static void *take_and_serve(void *argument)
 {
 	struct turn *t = argument;
@@ -404,6 +490,9 @@ int main(void)
 		TEST(take_while_one_reads_waits_until_nothing_comes),
 		TEST(take_while_it_is_anothers_ends_when_nothing_comes),
 		TEST(missed_of_earlier_quick_times_leaves_the_turn),
+		TEST(hand_gives_the_follower_the_turn_and_the_caller),
+		TEST(hand_of_no_turn_or_a_past_one_hands_nothing),
+		TEST(end_is_told_to_the_follower_once),
 		TEST(take_by_many_all_go_on),
 	};
 

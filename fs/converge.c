@@ -15,6 +15,7 @@
 
 #include "fs/base/cleanup.h"
 #include "fs/base/log.h"
+#include "fs/base/scheduling.h"
 #include "fs/ownership/apply.h"
 #include "fs/pace.h"
 #include "fs/walk.h"
@@ -27,15 +28,6 @@ enum {
 };
 
 static const uint64_t CONVERGE_SLICE_NS = 10 * 1000 * 1000;
-
-/* The kernel's struct sched_attr, in its first size: its header and the C library's exclude each other. */
-struct scheduling {
-	uint32_t size, policy;
-	uint64_t flags;
-	int32_t nice;
-	uint32_t priority;
-	uint64_t slice_ns, deadline_ns, period_ns;
-};
 
 struct moved {
 	int fd; /* O_PATH */
@@ -430,12 +422,14 @@ static void step_back(void)
 		.nice = CONVERGE_NICE,
 		.slice_ns = CONVERGE_SLICE_NS,
 	};
+	int r;
 
 	if (syscall(SYS_ioprio_set, IOPRIO_WHO_PROCESS, 0,
 		    IOPRIO_PRIO_VALUE(IOPRIO_CLASS_IDLE, 0)) < 0)
 		log_line(LOG_DEBUG, "converge", "idle I/O class: %m (ignoring)");
-	if (syscall(SYS_sched_setattr, 0, &scheduling, 0) < 0)
-		log_line(LOG_DEBUG, "converge", "priority: %m (ignoring)");
+	r = scheduling_set(&scheduling);
+	if (r < 0)
+		log_line(LOG_DEBUG, "converge", "priority: %s (ignoring)", strerror(-r));
 }
 
 static void *run_walk(void *argument)

@@ -11,12 +11,19 @@
 #include <unistd.h>
 
 #include "fs/base/log.h"
+#include "fs/base/scheduling.h"
 #include "fs/base/thread_stat.h"
 
 /* That part of the time is too long. */
 enum { SHARE_LIMIT = 2 };
 
 static const uint64_t MS_NS = 1000000;
+
+/*
+ * Of a follower, as short as the kernel lets it be: where there is always somebody else its turn comes once in 340 times as long
+ * (the weights of the scheduler), and with the usual ms that would be a second.
+ */
+enum { SLICE_NS = 100000 };
 
 /* Of the calling thread, or NULL. */
 static __thread struct affine *own;
@@ -35,16 +42,32 @@ static void *go_and_come_back(void *ret_possible)
 	return NULL;
 }
 
-bool affine_is_possible(void)
+static void *go(void *ret_possible)
+{
+	*(bool *)ret_possible = make(0, SCHED_IDLE) == 0;
+	return NULL;
+}
+
+static bool is_done_by_one(void *(*try)(void *))
 {
 	bool possible = false;
 	pthread_t thread;
 
 	if (sched_getscheduler(0) != SCHED_OTHER ||
-	    pthread_create(&thread, NULL, go_and_come_back, &possible) != 0)
+	    pthread_create(&thread, NULL, try, &possible) != 0)
 		return false;
 	pthread_join(thread, NULL);
 	return possible;
+}
+
+bool affine_is_possible(void)
+{
+	return is_done_by_one(go_and_come_back);
+}
+
+bool affine_is_followable(void)
+{
+	return is_done_by_one(go);
 }
 
 /* Of the calling thread: by itself or who started it, not by its cpuset, which may change. */
@@ -68,7 +91,22 @@ static void keep_io_priority(void)
 		log_line(LOG_WARNING, "affine", "I/O priority of a thread: %m");
 }
 
-void affine_init(struct affine *a, bool is_of_use, int proc_fd, void (*answers)(void))
+/* For good. Kernels before 6.12 have no slices of a thread's own. */
+static void become_follower(struct affine *a)
+{
+	struct scheduling own_slice = { .size = sizeof(own_slice),
+					.policy = SCHED_OTHER,
+					.slice_ns = SLICE_NS };
+	int r;
+
+	(void)scheduling_set(&own_slice);
+	r = make(0, SCHED_IDLE);
+	atomic_store(&a->is_idle, r == 0);
+	if (r < 0)
+		a->use = AFFINE_NONE;
+}
+
+void affine_init(struct affine *a, enum affine_use use, int proc_fd, void (*answers)(void))
 {
 	cpu_set_t found;
 
@@ -76,14 +114,18 @@ void affine_init(struct affine *a, bool is_of_use, int proc_fd, void (*answers)(
 		.proc_fd = proc_fd, .thread = gettid(), .answers = answers, .processor = -1
 	};
 	own = a;
-	if (!is_of_use || sched_getaffinity(0, sizeof(found), &found) < 0 || CPU_COUNT(&found) < 2)
+	if (use == AFFINE_NONE || sched_getaffinity(0, sizeof(found), &found) < 0 ||
+	    CPU_COUNT(&found) < 2)
 		return;
-	a->is_of_use = true;
+	a->use = use;
 	keep_io_priority();
-	if (!is_restricted(&found, &a->allowed))
-		return;
-	a->allowed = found;
-	a->is_of_use = sched_setaffinity(0, sizeof(found), &found) == 0;
+	if (is_restricted(&found, &a->allowed)) {
+		a->allowed = found;
+		if (sched_setaffinity(0, sizeof(found), &found) < 0)
+			a->use = AFFINE_NONE;
+	}
+	if (a->use == AFFINE_FOLLOWER)
+		become_follower(a);
 }
 
 static void bind_to(struct affine *a, int processor)
@@ -92,10 +134,12 @@ static void bind_to(struct affine *a, int processor)
 
 	CPU_ZERO(&one);
 	CPU_SET(processor, &one);
-	if (sched_setaffinity(0, sizeof(one), &one) == 0)
-		a->processor = processor;
-	else
+	if (sched_setaffinity(0, sizeof(one), &one) < 0) {
 		affine_leave(a);
+		return;
+	}
+	a->processor = processor;
+	atomic_store(&a->is_tied, true);
 }
 
 /* Whether somebody else than the caller had our processor for too long since we looked last. */
@@ -114,10 +158,21 @@ static bool is_shared(struct affine *a, uint64_t now_ns)
 	       (waited_ns - caller_ns) * SHARE_LIMIT > now_ns - before.at_ns;
 }
 
+/* Refused only where it may not run anywhere any more that it was allowed to: then the kernel has freed it. */
+static void untie(struct affine *a)
+{
+	(void)sched_setaffinity(a == own ? 0 : a->thread, sizeof(a->allowed), &a->allowed);
+}
+
 void affine_raise(struct affine *a)
 {
 	int r;
 
+	if (a->use == AFFINE_FOLLOWER) {
+		if (atomic_exchange(&a->is_tied, false))
+			untie(a);
+		return;
+	}
 	if (!atomic_exchange(&a->is_idle, false))
 		return;
 	r = make(a->thread, SCHED_OTHER);
@@ -128,9 +183,8 @@ void affine_raise(struct affine *a)
 void affine_leave(struct affine *a)
 {
 	affine_raise(a);
-	/* Refused only where we may not run anywhere any more that we were allowed to: then the kernel has freed us. */
-	if (affine_is_bound(a))
-		(void)sched_setaffinity(0, sizeof(a->allowed), &a->allowed);
+	if (affine_is_bound(a) && atomic_exchange(&a->is_tied, false))
+		untie(a);
 	a->processor = -1;
 	a->looked.at_ns = 0;
 }
@@ -152,17 +206,24 @@ static void follow(struct affine *a)
 	}
 }
 
+static void be_free(struct affine *a, uint64_t now_ns)
+{
+	affine_leave(a);
+	a->in_a_row = 0;
+	atomic_store(&a->free_until_ns, now_ns + AFFINE_FREE_MS * MS_NS);
+}
+
 /* Of a bound thread. Who raised it while it went to answer may have come after that: it goes again. */
 static void look(struct affine *a, uint64_t now_ns)
 {
 	if (now_ns - a->looked.at_ns < AFFINE_LOOK_MS * MS_NS)
 		return;
-	affine_raise(a);
-	if (!is_shared(a, now_ns))
-		return;
-	affine_leave(a);
-	a->in_a_row = 0;
-	a->free_until_ns = now_ns + AFFINE_FREE_MS * MS_NS;
+	if (a->use == AFFINE_SELF)
+		affine_raise(a);
+	else if (!atomic_load(&a->is_tied))
+		bind_to(a, a->processor);
+	if (is_shared(a, now_ns))
+		be_free(a, now_ns);
 }
 
 void affine_crowd(struct affine *a, bool is_crowded)
@@ -177,7 +238,7 @@ void affine_note(struct affine *a, pid_t caller, bool was_there, uint64_t now_ns
 	if (a->is_awaited && !was_there)
 		a->late++;
 	a->is_awaited = caller != 0;
-	if (!a->is_of_use || caller == 0)
+	if (a->use == AFFINE_NONE || caller == 0)
 		return;
 	if (caller != a->caller) {
 		affine_leave(a);
@@ -185,11 +246,38 @@ void affine_note(struct affine *a, pid_t caller, bool was_there, uint64_t now_ns
 		a->in_a_row = 0;
 	}
 	a->in_a_row++;
+	if (a->use == AFFINE_FOLLOWER && a->is_crowded)
+		affine_leave(a);
 	if (affine_is_bound(a) ? a->late >= a->late_limit :
-				 a->in_a_row >= AFFINE_REQUESTS && now_ns >= a->free_until_ns)
+				 a->use == AFFINE_SELF && a->in_a_row >= AFFINE_REQUESTS &&
+					 now_ns >= atomic_load(&a->free_until_ns))
 		follow(a);
 	if (affine_is_bound(a))
 		look(a, now_ns);
+}
+
+bool affine_has_caller(const struct affine *a)
+{
+	return a->use == AFFINE_SCOUT && !a->is_crowded && a->in_a_row >= AFFINE_REQUESTS;
+}
+
+void affine_handed(struct affine *a)
+{
+	a->in_a_row = 0;
+}
+
+bool affine_wants_caller(const struct affine *a, uint64_t now_ns)
+{
+	return a->use == AFFINE_FOLLOWER && now_ns >= atomic_load(&a->free_until_ns);
+}
+
+void affine_follow(struct affine *a, pid_t caller, uint64_t now_ns)
+{
+	a->caller = caller;
+	a->is_awaited = false;
+	follow(a);
+	if (!affine_is_bound(a))
+		be_free(a, now_ns);
 }
 
 /* Of a request; not what is told unasked, in the middle of one. */

@@ -27,8 +27,12 @@
  * libfuse writes an answer with writev(3), and cannot be told of another function, but where it was built with "custom io". So
  * affine.c has one of that name, which takes the C library's place in this program: all but a bound thread's go on as they were.
  *
- * To come back from SCHED_IDLE takes CAP_SYS_NICE, or a limit of RLIMIT_NICE that hardly anybody has: in user namespaces this is
- * of no use. Of one thread, but for affine_raise(); no locks.
+ * To come back from SCHED_IDLE takes CAP_SYS_NICE, or a limit of RLIMIT_NICE that hardly anybody has. Where there is neither, as in
+ * user namespaces, one thread more, the follower, is of SCHED_IDLE for good, and does nothing but serve a caller where he is:
+ * the others, scouts, find out whom, and hand him over (turn.h). What is else to be what it was is freed there: it may run on
+ * any processor, and where all are busy its share is small; so it is to serve nothing that takes long, and nothing beside a walk.
+ *
+ * Of one thread, but for affine_raise() and affine_wants_caller(); no locks.
  */
 
 #include <sched.h>
@@ -60,8 +64,15 @@ struct affine_shares {
 	uint64_t caller_ns; /* he ran */
 };
 
+enum affine_use {
+	AFFINE_NONE,
+	AFFINE_SELF, /* a thread that comes back */
+	AFFINE_SCOUT,
+	AFFINE_FOLLOWER,
+};
+
 struct affine {
-	bool is_of_use;
+	enum affine_use use;
 	int proc_fd; /* not owned */
 	pid_t thread;
 	void (*answers)(void);
@@ -73,23 +84,29 @@ struct affine {
 	unsigned in_a_row; /* requests of his */
 	unsigned late, late_limit;
 	atomic_bool is_idle; /* of SCHED_IDLE */
+	atomic_bool is_tied; /* of a follower: nobody has freed it since it was bound */
 	bool is_crowded;
-	uint64_t free_until_ns;
+	_Atomic uint64_t free_until_ns;
 	struct affine_shares looked;
 };
 
-/* affine_is_possible: whether threads like the calling one can come back, which is tried by one. */
+/*
+ * affine_is_possible: whether threads like the calling one can come back, which is tried by one.
+ * affine_is_followable: whether one like it can be of SCHED_IDLE for good.
+ */
 bool affine_is_possible(void);
+bool affine_is_followable(void);
 
 /*
  * affine_init: for the calling thread. @a stays where it is as long as that runs.
- * @is_of_use: as affine_is_possible() said
+ * @use: as those two said
  * @proc_fd: of /proc, as @caller below sees it; kept, not owned
  * @answers: called before a bound thread answers, for what is not to wait until it runs again
  *
- * From then on the thread has an I/O priority of its own: else that is the lowest as long as it is of SCHED_IDLE.
+ * From then on the thread has an I/O priority of its own: else that is the lowest as long as it is of SCHED_IDLE. a->use is
+ * AFFINE_NONE where there is one processor for it.
  */
-void affine_init(struct affine *a, bool is_of_use, int proc_fd, void (*answers)(void));
+void affine_init(struct affine *a, enum affine_use use, int proc_fd, void (*answers)(void));
 
 static inline bool affine_is_bound(const struct affine *a)
 {
@@ -104,10 +121,23 @@ static inline bool affine_is_bound(const struct affine *a)
  */
 void affine_note(struct affine *a, pid_t caller, bool was_there, uint64_t now_ns);
 
+/*
+ * affine_has_caller: of a scout: one has asked so often in a row that he is to be handed over; then affine_handed().
+ * affine_wants_caller: of a follower, by any thread: @now_ns is not one of the times when it is free.
+ * affine_follow: of a follower that is not bound. When it is not afterwards either, there is nobody to be followed.
+ */
+bool affine_has_caller(const struct affine *a);
+void affine_handed(struct affine *a);
+bool affine_wants_caller(const struct affine *a, uint64_t now_ns);
+void affine_follow(struct affine *a, pid_t caller, uint64_t now_ns);
+
 /* affine_crowd: before affine_note(): whether threads of ours work beside who asks. */
 void affine_crowd(struct affine *a, bool is_crowded);
 
-/* affine_raise: it is what it was, until it answers again. By any thread of the process: a request takes too long. */
+/*
+ * affine_raise: it is what it was, until it answers again; a follower is free, until it looks again. By any thread of the process: a
+ * request takes too long.
+ */
 void affine_raise(struct affine *a);
 
 /* affine_leave: the thread is free, and what it was. */

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/request.h"
 
+#include <fcntl.h>
 #include <linux/fuse.h>
 #include <stddef.h>
 #include <string.h>
@@ -132,6 +133,36 @@ bool request_is_awaited(uint32_t opcode)
 {
 	return !request_is_forget(opcode) && opcode != FUSE_INTERRUPT && opcode != FUSE_RELEASE &&
 	       opcode != FUSE_RELEASEDIR;
+}
+
+bool request_takes_long(const void *bytes, size_t len)
+{
+	struct fuse_setattr_in set;
+	struct fuse_open_in open;
+	struct in_header in;
+	const char *body;
+
+	if (!read_header(bytes, len, &in))
+		return false;
+	body = (const char *)bytes + sizeof(struct fuse_in_header);
+	len -= sizeof(struct fuse_in_header);
+	switch (in.opcode) {
+	case FUSE_COPY_FILE_RANGE:
+	case FUSE_FALLOCATE:
+		return true;
+	case FUSE_SETATTR:
+		if (len < sizeof(set))
+			return false;
+		memcpy(&set, body, sizeof(set));
+		return (set.valid & FATTR_SIZE) != 0;
+	case FUSE_OPEN:
+		if (len < sizeof(open))
+			return false;
+		memcpy(&open, body, sizeof(open));
+		return (open.flags & O_TRUNC) != 0;
+	default:
+		return false;
+	}
 }
 
 pid_t request_waiter(const void *bytes, size_t len)

@@ -42,6 +42,9 @@ bool request_is_forget(uint32_t opcode);
 /* request_is_awaited: whether somebody waits for its end. Else it is the kernel's own: whose call led to it has gone on. */
 bool request_is_awaited(uint32_t opcode);
 
+/* request_takes_long: whether it may keep a processor for long, by itself: what copies, allocates, or sets a length. */
+bool request_takes_long(const void *bytes, size_t len);
+
 /* request_waiter: the thread that waits for its end; 0: nobody does, or one of another pid namespace. */
 pid_t request_waiter(const void *bytes, size_t len);
 

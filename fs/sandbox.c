@@ -269,6 +269,9 @@ static int allow_scheduling(scmp_filter_ctx filter, const struct sandbox_uses *u
 		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(sched_setscheduler), 2,
 				     SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)uses->raised[i]),
 				     SCMP_A1(SCMP_CMP_EQ, SCHED_OTHER));
+	if (r == 0 && uses->freed != 0)
+		r = seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(sched_setaffinity), 1,
+				     SCMP_A0(SCMP_CMP_EQ, (scmp_datum_t)uses->freed));
 	return r;
 }
 

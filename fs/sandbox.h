@@ -37,6 +37,7 @@ struct sandbox_uses {
 	bool mounts; /* it looks at those of the machine's namespaces (mount_spaces.h), without any way to enter one */
 	const pid_t *raised; /* the threads that others raise (affine.h) */
 	size_t raised_count;
+	pid_t freed; /* the one that others free from its processor (affine.h); 0: none */
 };
 
 /* sandbox_lock: no_new_privs and the system call filter, for all threads. 0 or -errno. */

@@ -573,6 +573,7 @@ static int prepare(struct server *s, const struct overlay_options *options,
 	r = session_open(ov);
 	if (r == 0) {
 		uses.raised_count = session_affine_threads(ov, raised);
+		uses.freed = session_follower(ov);
 		r = sandbox_lock(&uses, ret_step);
 	}
 	if (r < 0 || !s->is_successor)

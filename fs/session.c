@@ -216,6 +216,16 @@ static void serve_ring(struct overlay *ov, struct reader *self)
 
 /* ---- threads ---- */
 
+/* @index: of a thread that reads from the device */
+static enum affine_use affine_use(const struct server_threads *threads, unsigned index)
+{
+	if (threads->may_be_affine)
+		return AFFINE_SELF;
+	if (!threads->is_followed)
+		return AFFINE_NONE;
+	return index == threads->device_count - 1 ? AFFINE_FOLLOWER : AFFINE_SCOUT;
+}
+
 static void *serve_requests(void *argument)
 {
 	struct overlay *ov = argument;
@@ -236,8 +246,10 @@ static void *serve_requests(void *argument)
 		settle_on_processor(threads, thread, thread_count);
 		open_ring(ov, self, thread, thread_count);
 	} else {
-		affine_init(&self->affine, threads->may_be_affine, ov->proc_fd,
+		affine_init(&self->affine, affine_use(threads, index), ov->proc_fd,
 			    session_note_answer);
+		if (self->affine.use == AFFINE_FOLLOWER)
+			threads->follower = self;
 	}
 	pthread_barrier_wait(&threads->gate); /* the sandbox may be locked now */
 	pthread_barrier_wait(&threads->gate); /* INIT is answered */
@@ -287,7 +299,7 @@ static void wake_readers(struct overlay *ov)
 	sigaction(SIGUSR1, &restarting, NULL);
 	set_nonblocking(ov, true);
 	for (unsigned i = 0; i < threads->count; i++) {
-		if (atomic_load(&threads->readers[i].reads))
+		if (atomic_load(&threads->readers[i].reads) != READS_NOT)
 			pthread_kill(threads->readers[i].id, SIGUSR1);
 	}
 }
@@ -378,6 +390,23 @@ static void widen_descriptor_table(const struct overlay *ov)
 	cleanup_fd(&fd);
 }
 
+/* A processor that is kept awake is woken sooner than one can be shared. */
+static void choose_affinity(const struct overlay *ov)
+{
+	struct server_threads *threads = ov->threads;
+
+	if (!threads->turn.is_of_use || ov->cpu_latency.fd >= 0)
+		return;
+	threads->may_be_affine = affine_is_possible();
+	threads->is_followed =
+		!threads->may_be_affine && threads->count < THREADS_MAX && affine_is_followable();
+	if (!threads->is_followed)
+		return;
+	threads->device_count++;
+	threads->count++;
+	session_catch_kicks();
+}
+
 int session_open(struct overlay *ov)
 {
 	struct server_threads *threads = calloc(1, sizeof(*threads));
@@ -400,9 +429,8 @@ int session_open(struct overlay *ov)
 	if (r < 0)
 		return r;
 	choose_threads(ov);
-	/* A processor that is kept awake is woken sooner than one can be shared. */
-	threads->may_be_affine = ov->cpu_latency.fd < 0 && affine_is_possible();
 	turn_init(&threads->turn, threads->device_count > 1 && processor_count() > 1);
+	choose_affinity(ov);
 	forgets_init(&threads->forgets);
 	pthread_barrier_init(&threads->gate, NULL, threads->count + 1);
 	for (unsigned i = 0; i < threads->count; i++) {
@@ -435,6 +463,13 @@ size_t session_affine_threads(const struct overlay *ov, pid_t *ret_threads)
 	for (size_t i = 0; i < count; i++)
 		ret_threads[i] = threads->readers[i].affine.thread;
 	return count;
+}
+
+pid_t session_follower(const struct overlay *ov)
+{
+	const struct reader *follower = ov->threads->follower;
+
+	return follower ? follower->affine.thread : 0;
 }
 
 int session_event_fd(const struct overlay *ov)

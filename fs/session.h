@@ -53,8 +53,12 @@ int session_run(struct overlay *ov);
 int session_drain(struct overlay *ov, uint64_t limit_ms);
 void session_go_on(struct overlay *ov);
 
-/* session_affine_threads: of an open session, those that affine_raise() is called for. Returns how many of LEDGER_THREADS_MAX. */
+/*
+ * session_affine_threads: of an open session, those that others give back what they were (affine_raise()). Returns how many of
+ * LEDGER_THREADS_MAX. session_follower: or which of them is freed instead; 0: none.
+ */
 size_t session_affine_threads(const struct overlay *ov, pid_t *ret_threads);
+pid_t session_follower(const struct overlay *ov);
 
 /* session_event_fd: an eventfd that is readable after session_poke() and at the connection's end. */
 int session_event_fd(const struct overlay *ov);

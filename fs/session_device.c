@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <linux/fuse.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,16 +63,134 @@ static enum turn_how look_for_request(const struct overlay *ov, struct affine *a
 	return TURN_LOOKED;
 }
 
+/* ---- the follower ---- */
+
+static __thread struct reader *kicked;
+
+static void on_kick(int signal_number)
+{
+	int reads = READS_KICKED;
+
+	(void)signal_number;
+	if (kicked)
+		atomic_compare_exchange_strong(&kicked->reads, &reads, READS);
+}
+
+void session_catch_kicks(void)
+{
+	const struct sigaction ending = { .sa_handler = on_kick };
+
+	sigaction(SIGUSR2, &ending, NULL);
+}
+
+/*
+ * By a thread that has read without a turn: then the follower is to read nothing. But it may: others took what it was about to
+ * read, while it waited for a processor. The signal may come before it sleeps, so everyone does this who reads, until it is out.
+ */
+static void kick_follower(struct server_threads *threads)
+{
+	struct reader *follower = threads->follower;
+	int reads = READS;
+
+	if (follower && atomic_compare_exchange_strong(&follower->reads, &reads, READS_KICKED))
+		pthread_kill(follower->id, SIGUSR2);
+}
+
+/* A signal that is on its way has come before anything else is done: a call for a user would end with EINTR. */
+static void end_reading(struct reader *self)
+{
+	int reads = READS;
+
+	while (!atomic_compare_exchange_strong(&self->reads, &reads, READS_NOT)) {
+		reads = READS;
+		sched_yield();
+	}
+}
+
+/* Returns the number of its turn, bound to the processor of the caller that it is handed; or 0. */
+static unsigned wait_for_caller(struct server_threads *threads, struct affine *affine)
+{
+	pid_t caller;
+	unsigned turn = turn_wait_handed(&threads->turn, &caller);
+
+	if (turn == 0)
+		return 0;
+	affine_follow(affine, caller, clock_now_ns());
+	if (affine_is_bound(affine))
+		return turn;
+	turn_give(&threads->turn, turn);
+	return 0;
+}
+
+/* Returns its length, or 0: there is none. The buffer is the caller's, as his own was. */
+static int take_relayed(struct server_threads *threads, struct fuse_buf *io_buf)
+{
+	int n = 0;
+
+	if (!atomic_load(&threads->is_relayed))
+		return 0;
+	pthread_mutex_lock(&threads->lock);
+	if (atomic_exchange(&threads->is_relayed, false)) {
+		free(io_buf->mem);
+		io_buf->mem = threads->relayed;
+		n = (int)threads->relayed_len;
+	}
+	pthread_mutex_unlock(&threads->lock);
+	return n;
+}
+
+static bool put_relayed(struct overlay *ov, struct fuse_buf *io_buf, size_t len)
+{
+	struct server_threads *threads = ov->threads;
+	void *next = request_buffer(ov);
+	bool is_put;
+
+	pthread_mutex_lock(&threads->lock);
+	is_put = next && !atomic_load(&threads->is_relayed);
+	if (is_put) {
+		threads->relayed = io_buf->mem;
+		threads->relayed_len = len;
+		io_buf->mem = next;
+		atomic_store(&threads->is_relayed, true);
+	}
+	pthread_mutex_unlock(&threads->lock);
+	if (!is_put)
+		free(next);
+	return is_put;
+}
+
+/*
+ * Of the follower, in its turn: a request that takes long is for another thread. Those wait for their turn until this one ends, and
+ * look here before they read. Where it has ended already they may read, or rest: then the follower has to serve it, and false is
+ * returned.
+ */
+static bool relay(struct overlay *ov, unsigned turn, struct fuse_buf *io_buf, size_t len)
+{
+	struct server_threads *threads = ov->threads;
+
+	if (!put_relayed(ov, io_buf, len))
+		return false;
+	if (!turn_is_kept(&threads->turn, turn) && take_relayed(threads, io_buf) > 0)
+		return false;
+	turn_end(&threads->turn);
+	return true;
+}
+
+/* ---- requests ---- */
+
 /* Reads a request, if there is one and the session is not drained. Returns its length, or as libfuse does. */
 static int receive(struct overlay *ov, struct reader *self, struct fuse_buf *io_buf)
 {
-	int n = -EAGAIN;
+	int n = self == ov->threads->follower ? 0 : take_relayed(ov->threads, io_buf);
 
+	if (n > 0)
+		return n;
+	n = -EAGAIN;
 	/* In this order, against session_drain(). */
-	atomic_store(&self->reads, true);
+	atomic_store(&self->reads, READS);
 	if (!atomic_load(&ov->threads->draining))
 		n = fuse_session_receive_buf(ov->session, io_buf);
-	atomic_store(&self->reads, false);
+	end_reading(self);
 	return n;
 }
 
@@ -80,20 +200,35 @@ static bool is_walked(const struct overlay *ov)
 	return atomic_load(&ov->brake.is_on) && !atomic_load(&ov->shared.header->paused);
 }
 
+/* Gives the turn back, or hands it on where one asks again and again who can be followed. */
+static void pass_turn(struct server_threads *threads, unsigned turn, struct affine *affine,
+		      pid_t caller, uint64_t now_ns)
+{
+	const struct reader *follower = threads->follower;
+
+	if (follower && caller != 0 && affine_has_caller(affine) &&
+	    affine_wants_caller(&follower->affine, now_ns) &&
+	    turn_hand(&threads->turn, turn, caller))
+		affine_handed(affine);
+	else
+		turn_give(&threads->turn, turn);
+}
+
 /* A request was read: the turn, if there was one, is kept where the caller is followed. Returns how it is to be taken. */
-static enum turn_how follow_caller(struct turn *t, unsigned turn, struct affine *affine,
-				   pid_t caller, enum turn_how how, uint64_t now_ns)
+static enum turn_how follow_caller(struct server_threads *threads, unsigned turn,
+				   struct affine *affine, pid_t caller, enum turn_how how,
+				   uint64_t now_ns)
 {
 	bool was_bound = affine_is_bound(affine);
 
 	if (turn != 0)
 		affine_note(affine, caller, how == TURN_WAS_THERE, now_ns);
 	if (!affine_is_bound(affine)) {
-		turn_give(t, turn);
+		pass_turn(threads, turn, affine, caller, now_ns);
 		return how;
 	}
 	if (!was_bound)
-		turn_keep(t, turn);
+		turn_keep(&threads->turn, turn);
 	/* Of a bound thread: he goes on beside us, and asks again before we look. */
 	return was_bound ? TURN_SLEPT : how;
 }
@@ -136,28 +271,59 @@ static void serve_read(struct overlay *ov, const struct affine *affine, void *by
 	session_serve(ov, bytes, len);
 }
 
+static void serve_one(struct overlay *ov, struct affine *affine, unsigned turn, enum turn_how how,
+		      void *bytes, size_t len, uint32_t opcode)
+{
+	struct server_threads *threads = ov->threads;
+	bool caller_waits = request_is_awaited(opcode), is_forget = request_is_forget(opcode);
+	uint64_t now_ns;
+
+	/* Before all that may put us to sleep: is_forgetting() of session_forget.c takes who sleeps for who has read nothing. */
+	if (is_forget)
+		atomic_fetch_add(&threads->forgetting, 1);
+	if (turn == 0)
+		kick_follower(threads);
+	now_ns = clock_now_ns();
+	affine_crowd(affine, is_walked(ov));
+	how = follow_caller(threads, turn, affine, request_waiter(bytes, len), how, now_ns);
+	turn_found(&threads->turn, caller_waits, how, now_ns);
+	if (caller_waits)
+		cpu_latency_note(&ov->cpu_latency, now_ns);
+	stats_note(opcode);
+	if (turn != 0)
+		stats_note(STATS_IN_TURN);
+	session_begin(ov, caller_waits);
+	serve_read(ov, affine, bytes, len, opcode, now_ns);
+	if (is_forget)
+		atomic_fetch_sub(&threads->forgetting, 1);
+	atomic_fetch_add(&threads->done, 1);
+	session_note_answer();
+}
+
 void session_serve_device(struct overlay *ov, struct reader *self)
 {
 	struct server_threads *threads = ov->threads;
 	struct fuse_buf buf = { .mem = request_buffer(ov) }; /* else libfuse makes one */
 	struct affine *affine = &self->affine;
+	bool follows = self == threads->follower;
 	enum turn_how how;
 	unsigned turn = 0;
-	uint64_t now_ns;
 	uint32_t opcode;
-	bool caller_waits, is_forget;
 
+	kicked = self;
 	while (!fuse_session_exited(ov->session)) {
-		int n;
+		int n = -EAGAIN;
 
 		if (!affine_is_bound(affine) || !turn_is_kept(&threads->turn, turn)) {
 			affine_leave(affine);
-			turn = take_turn(ov);
+			turn = follows ? wait_for_caller(threads, affine) : take_turn(ov);
 		}
 		how = turn != 0 ? look_for_request(ov, affine) : TURN_SLEPT;
-		n = receive(ov, self, &buf);
+		if (!follows || affine_is_bound(affine))
+			n = receive(ov, self, &buf);
 		if (n <= 0 || !request_opcode(buf.mem, (size_t)n, &opcode)) {
-			turn_give(&threads->turn, turn);
+			if (turn != 0 || !follows)
+				turn_give(&threads->turn, turn);
 			turn = 0;
 			affine_leave(affine);
 			if (atomic_load(&threads->draining) && n == -EAGAIN)
@@ -166,27 +332,9 @@ void session_serve_device(struct overlay *ov, struct reader *self)
 				continue;
 			break;
 		}
-		is_forget = request_is_forget(opcode);
-		/* Before all that may put us to sleep: is_forgetting() of session_forget.c takes who sleeps for who has read nothing. */
-		if (is_forget)
-			atomic_fetch_add(&threads->forgetting, 1);
-		now_ns = clock_now_ns();
-		caller_waits = request_is_awaited(opcode);
-		affine_crowd(affine, is_walked(ov));
-		how = follow_caller(&threads->turn, turn, affine,
-				    request_waiter(buf.mem, (size_t)n), how, now_ns);
-		turn_found(&threads->turn, caller_waits, how, now_ns);
-		if (caller_waits)
-			cpu_latency_note(&ov->cpu_latency, now_ns);
-		stats_note(opcode);
-		if (turn != 0)
-			stats_note(STATS_IN_TURN);
-		session_begin(ov, caller_waits);
-		serve_read(ov, affine, buf.mem, (size_t)n, opcode, now_ns);
-		if (is_forget)
-			atomic_fetch_sub(&threads->forgetting, 1);
-		atomic_fetch_add(&threads->done, 1);
-		session_note_answer();
+		if (!follows || !request_takes_long(buf.mem, (size_t)n) ||
+		    !relay(ov, turn, &buf, (size_t)n))
+			serve_one(ov, affine, turn, how, buf.mem, (size_t)n, opcode);
 	}
 	affine_leave(affine);
 	free(buf.mem);

@@ -27,11 +27,14 @@ enum { THREADS_MAX = LEDGER_THREADS_MAX - 1 };
 /* What comes before file data in a request, and all of any other: of libfuse's buffers (FUSE_BUFFER_HEADER_SIZE) more. */
 enum { REQUEST_HEAD_BYTES = 72 * 1024 };
 
+/* Of a thread that reads from the device. READS_KICKED: a signal is on its way that ends the read; no other call may get it. */
+enum { READS_NOT, READS, READS_KICKED };
+
 struct server_threads {
 	pthread_t ids[THREADS_MAX];
 	struct reader { /* by the order in which they begin, which is not that of ids[] */
 		pthread_t id;
-		atomic_bool reads; /* it waits for a request, or is about to */
+		atomic_int reads;  /* READS_...: it waits for a request, or is about to */
 		struct ring *ring; /* where its requests come from; NULL: the device */
 		/* libfuse's for that ring, which answers there; the device's is the overlay's */
 		struct fuse_session *session;
@@ -47,7 +50,13 @@ struct server_threads {
 	int event_fd;
 	int init_fds[2]; /* libfuse answers INIT on the second; it owns that one */
 	atomic_bool ended;
-	bool may_be_affine;	/* affine.h */
+	bool may_be_affine; /* affine.h; each of them */
+	bool is_followed; /* the last of those that read from the device is to be the follower, the others are scouts */
+	struct reader *follower; /* NULL: none */
+	atomic_bool
+		is_relayed; /* it has read a request that another is to serve. Written under lock */
+	void *relayed;	    /* guarded by lock, like its length */
+	size_t relayed_len;
 	struct turn turn;	/* of those that read from the device */
 	struct forgets forgets; /* theirs */
 	atomic_uint forgetting; /* threads that see to what the kernel has forgotten */
@@ -83,6 +92,9 @@ void session_serve_device(struct overlay *ov, struct reader *self);
  */
 void session_begin(struct overlay *ov, bool is_awaited);
 void session_note_answer(void);
+
+/* session_catch_kicks: before there are threads: what gets a follower out of a read. */
+void session_catch_kicks(void);
 
 /* session_raise: threads that serve a request are to be done with it (affine_raise()). */
 void session_raise(struct server_threads *threads);

@@ -94,7 +94,8 @@ static int set_up(void **state)
 	f->ask_fd = ask[1];
 	f->told_fd = told[0];
 	answered = 0;
-	affine_init(&f->affine, affine_is_possible(), f->proc_fd, count_answer);
+	affine_init(&f->affine, affine_is_possible() ? AFFINE_SELF : AFFINE_NONE, f->proc_fd,
+		    count_answer);
 	return f->caller < 0 || f->proc_fd < 0 ? -1 : 0;
 }
 
@@ -102,7 +103,10 @@ static int tear_down(void **state)
 {
 	struct fixture *f = *state;
 
+	const struct sched_param none = { 0 };
+
 	affine_leave(&f->affine);
+	sched_setscheduler(0, SCHED_OTHER, &none);
 	kill(f->caller, SIGKILL);
 	waitpid(f->caller, NULL, 0);
 	close(f->ask_fd);
@@ -115,7 +119,7 @@ static int tear_down(void **state)
 
 static void need_two_processors(const struct fixture *f)
 {
-	if (!f->affine.is_of_use)
+	if (f->affine.use == AFFINE_NONE)
 		skip(); /* one processor, or not allowed to come back from SCHED_IDLE */
 }
 
@@ -241,8 +245,8 @@ static void init_keeps_what_the_thread_is_bound_to(void **state)
 	CPU_ZERO(&one);
 	CPU_SET(f->processors[1], &one);
 	assert_int_equal(sched_setaffinity(0, sizeof(one), &one), 0);
-	affine_init(&f->affine, true, f->proc_fd, count_answer);
-	assert_false(f->affine.is_of_use);
+	affine_init(&f->affine, AFFINE_SELF, f->proc_fd, count_answer);
+	assert_int_equal(f->affine.use, AFFINE_NONE);
 	assert_int_equal(sched_getaffinity(0, sizeof(one), &one), 0);
 	assert_int_equal(CPU_COUNT(&one), 1);
 }
@@ -251,7 +255,7 @@ static void note_where_it_is_of_no_use_changes_nothing(void **state)
 {
 	struct fixture *f = *state;
 
-	affine_init(&f->affine, false, f->proc_fd, count_answer);
+	affine_init(&f->affine, AFFINE_NONE, f->proc_fd, count_answer);
 	note(f, 2 * AFFINE_REQUESTS, false);
 	assert_free(f);
 }
@@ -542,6 +546,110 @@ static void writev_of_anything_else_is_as_it_was(void **state)
 	close(fds[1]);
 }
 
+/* ---- who cannot come back ---- */
+
+static void be_follower(struct fixture *f)
+{
+	need_two_processors(f);
+	affine_init(&f->affine, AFFINE_FOLLOWER, f->proc_fd, count_answer);
+	assert_int_equal(f->affine.use, AFFINE_FOLLOWER);
+}
+
+static void follower_is_idle_for_good(void **state)
+{
+	struct fixture *f = *state;
+
+	be_follower(f);
+	assert_int_equal(sched_getscheduler(0), SCHED_IDLE);
+	affine_follow(&f->affine, f->caller, f->now_ns);
+	answer_and_look(f);
+	affine_raise(&f->affine);
+	affine_leave(&f->affine);
+	assert_free(f);
+	assert_int_equal(sched_getscheduler(0), SCHED_IDLE);
+}
+
+static void follow_binds_to_the_processor_of_who_is_handed(void **state)
+{
+	struct fixture *f = *state;
+
+	be_follower(f);
+	note(f, 2 * AFFINE_REQUESTS, true); /* by itself it follows nobody */
+	assert_free(f);
+	for (int i = 0; i < 2; i++) {
+		put_caller(f, f->processors[i]);
+		affine_follow(&f->affine, f->caller, f->now_ns);
+		assert_bound_to(f, f->processors[i]);
+		affine_note(&f->affine, getpid(), true, f->now_ns);
+		assert_free(f);
+	}
+}
+
+static void follow_of_who_is_not_there_is_not_tried_again_soon(void **state)
+{
+	struct fixture *f = *state;
+
+	be_follower(f);
+	assert_true(affine_wants_caller(&f->affine, f->now_ns));
+	affine_follow(&f->affine, NOBODY, f->now_ns);
+	assert_free(f);
+	assert_false(affine_wants_caller(&f->affine, f->now_ns + AFFINE_FREE_MS * MS_NS - 1));
+	assert_true(affine_wants_caller(&f->affine, f->now_ns + AFFINE_FREE_MS * MS_NS));
+}
+
+static void note_in_a_crowd_frees_the_follower(void **state)
+{
+	struct fixture *f = *state;
+
+	be_follower(f);
+	affine_follow(&f->affine, f->caller, f->now_ns);
+	assert_true(affine_is_bound(&f->affine));
+	affine_crowd(&f->affine, true);
+	note(f, 1, true);
+	assert_free(f);
+}
+
+static void raise_frees_the_follower_until_it_looks(void **state)
+{
+	struct fixture *f = *state;
+	cpu_set_t now;
+	pthread_t thread;
+
+	be_follower(f);
+	put_caller(f, f->processors[1]);
+	affine_follow(&f->affine, f->caller, f->now_ns);
+	assert_int_equal(pthread_create(&thread, NULL, raise_it, &f->affine), 0);
+	pthread_join(thread, NULL);
+	assert_int_equal(sched_getaffinity(0, sizeof(now), &now), 0);
+	assert_true(CPU_EQUAL(&now, &f->allowed));
+	f->now_ns = clock_now_ns();
+	note(f, 1, true);
+	assert_bound_to(f, f->processors[1]);
+}
+
+static void scout_has_a_caller_who_asks_in_a_row(void **state)
+{
+	struct fixture *f = *state;
+
+	need_two_processors(f);
+	affine_init(&f->affine, AFFINE_SCOUT, f->proc_fd, count_answer);
+	note(f, AFFINE_REQUESTS - 1, true);
+	assert_false(affine_has_caller(&f->affine));
+	note(f, 1, true);
+	assert_true(affine_has_caller(&f->affine));
+	assert_free(f);
+	affine_crowd(&f->affine, true);
+	assert_false(affine_has_caller(&f->affine));
+	affine_crowd(&f->affine, false);
+	affine_handed(&f->affine);
+	assert_false(affine_has_caller(&f->affine));
+	note(f, AFFINE_REQUESTS, true);
+	affine_note(&f->affine, getpid(), true, f->now_ns);
+	assert_false(affine_has_caller(&f->affine));
+	assert_false(affine_wants_caller(&f->affine, f->now_ns));
+	assert_int_equal(sched_getscheduler(0), SCHED_OTHER);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -567,6 +675,12 @@ int main(void)
 		TEST(note_of_a_caller_elsewhere_changes_nothing),
 		TEST(note_of_what_cannot_be_read_frees),
 		TEST(writev_of_anything_else_is_as_it_was),
+		TEST(follower_is_idle_for_good),
+		TEST(follow_binds_to_the_processor_of_who_is_handed),
+		TEST(follow_of_who_is_not_there_is_not_tried_again_soon),
+		TEST(note_in_a_crowd_frees_the_follower),
+		TEST(raise_frees_the_follower_until_it_looks),
+		TEST(scout_has_a_caller_who_asks_in_a_row),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

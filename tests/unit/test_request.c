@@ -71,6 +71,7 @@ static void ask_all(const struct bytes *b, size_t len)
 	(void)request_opens_file(copy, len, &node, &pid);
 	(void)request_unique(copy, len);
 	(void)request_waiter(copy, len);
+	(void)request_takes_long(copy, len);
 	(void)request_is_init(copy, len);
 	(void)request_forgets(copy, len, forgets, 2);
 	(void)request_supplementary_group();
@@ -194,6 +195,40 @@ static struct bytes make_create(uint32_t count, uint32_t group)
 	put_u32(&b, group);
 	set_extension_words(&b, 2);
 	return b;
+}
+
+static void request_takes_long_what_sets_a_length_does(void **state)
+{
+	struct bytes b = make(FUSE_SETATTR), copy = make(FUSE_COPY_FILE_RANGE);
+	struct bytes allocate = make(FUSE_FALLOCATE), open = make(FUSE_OPEN);
+	struct fuse_setattr_in set = { .valid = FATTR_MODE | FATTR_SIZE };
+	struct fuse_open_in truncating = { .flags = O_WRONLY | O_TRUNC };
+
+	(void)state;
+	put(&b, &set, sizeof(set));
+	assert_true(request_takes_long(b.data, b.len));
+	assert_false(request_takes_long(b.data, b.len - 1));
+	put(&open, &truncating, sizeof(truncating));
+	assert_true(request_takes_long(open.data, open.len));
+	assert_false(request_takes_long(open.data, open.len - 1));
+	assert_true(request_takes_long(copy.data, copy.len));
+	assert_true(request_takes_long(allocate.data, allocate.len));
+	assert_false(request_takes_long(copy.data, HEADER - 1));
+}
+
+static void request_takes_long_others_do_not(void **state)
+{
+	struct bytes b = make(FUSE_SETATTR), unlink = make(FUSE_UNLINK), open = make(FUSE_OPEN);
+	struct fuse_setattr_in set = { .valid = FATTR_MODE | FATTR_MTIME };
+	struct fuse_open_in reading = { .flags = O_RDWR };
+
+	(void)state;
+	put(&b, &set, sizeof(set));
+	assert_false(request_takes_long(b.data, b.len));
+	put(&open, &reading, sizeof(reading));
+	assert_false(request_takes_long(open.data, open.len));
+	put(&unlink, "name", sizeof("name"));
+	assert_false(request_takes_long(unlink.data, unlink.len));
 }
 
 static void request_waiter_of_what_nobody_waits_for_is_none(void **state)
@@ -546,6 +581,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(request_opens_file_only_opens_are_told),
 		cmocka_unit_test(request_opens_file_short_header_is_none),
+		cmocka_unit_test(request_takes_long_what_sets_a_length_does),
+		cmocka_unit_test(request_takes_long_others_do_not),
 		cmocka_unit_test(request_waiter_of_what_nobody_waits_for_is_none),
 		cmocka_unit_test(request_forgets_one_is_the_headers_node),
 		cmocka_unit_test(request_forgets_many_are_all_or_none),

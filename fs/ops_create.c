@@ -199,6 +199,16 @@ static int make(const struct creation *new, mode_t mode, dev_t rdev, const char 
 	return r;
 }
 
+/* Where there is no descriptor for what was just made, the request may be begun again (overlay_make_room()), and is to find nothing. */
+static int pin_made(const struct creation *new, mode_t type, int *ret_fd, struct stat *ret_st)
+{
+	int r = tree_pin(new->dir_fd, new->name, ret_fd, ret_st);
+
+	if (r < 0)
+		creation_undo(new, type);
+	return r;
+}
+
 /* mkdir, mknod, symlink: made by name, then pinned. */
 static void make_named(fuse_req_t req, fuse_ino_t parent, const char *name, mode_t mode, dev_t rdev,
 		       const char *link_target, const char *op)
@@ -222,7 +232,7 @@ static void make_named(fuse_req_t req, fuse_ino_t parent, const char *name, mode
 	if (r == 0) {
 		r = make(&new, mode, rdev, link_target);
 		if (r == 0)
-			r = tree_pin(dir_fd, name, &fd, &st);
+			r = pin_made(&new, mode, &fd, &st);
 		if (r == 0)
 			ledger_made(&st);
 	}

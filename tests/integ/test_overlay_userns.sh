@@ -18,6 +18,34 @@ compare() {
 	check "$1" same_files "$scratch/wanted" "$scratch/got"
 }
 
+# Four make links, each in a directory of its own, until they fail, and print how many, and why they stopped.
+make_links() {
+	perl -MPOSIX -e 'my $dir = shift; for my $p (1 .. 4) { fork and next; my $made = 0;
+		$made++ while $made < 1000 && symlink "anywhere", "$dir/$p/link-$made"; print "$made ", $! + 0, "\n"; exit }
+		1 while wait > 0' "$1"
+}
+# make_beyond_descriptors DIR LOWER: each inode that is known costs the server one, and each request some for a moment.
+make_beyond_descriptors() {
+	local server first round made='' errors='' left=''
+
+	server=$(keeper main get server_pid)
+	first=$(ls "/proc/$server/fd" | wc -l)
+	mkdir "$1"/{1..4}
+	for round in 1 2 3 4 5; do
+		prlimit --pid "$server" --nofile="$((first + 200)):4000"
+		make_links "$1" >"$scratch/out"
+		errors+=$(awk '{ print $2 }' "$scratch/out")$'\n'
+		made+="$(awk '{ made += $1 } END { print made }' "$scratch/out") "
+		left+="$(find "$2" -name 'link-*' | wc -l) "
+		prlimit --pid "$server" --nofile=4000:4000
+		rm -f "$1"/[1-4]/link-*
+	done
+	check_same 'where no descriptor is left, that is said (EMFILE)' 24 "$(sort -u <<<"$errors" | xargs)"
+	check_same 'and nothing is made' "$made" "$left"
+	check 'with more of them it is' ln -s anywhere "$1/beyond"
+	check_same 'as asked for' anywhere "$(readlink "$2/beyond")"
+}
+
 inside() {
 	local lower=$scratch/lower target=$scratch/target deep
 
@@ -72,6 +100,10 @@ inside() {
 	check_same 'all else is converged' 1000:4242:2770 "$(attributes "$lower/a/b/c")"
 	check 'unmounts' umount "$target"
 	check 'no process stays' no_process_stays
+
+	check 'once more' overlay main "$lower" "$target" gid=4242 paused coherence=exclusive
+	make_beyond_descriptors "$target/a" "$lower/a"
+	check 'unmounts' umount "$target"
 
 	mount -t tmpfs -o mode=755 tmpfs "$scratch/eager"
 	lower=$scratch/eager/lower
@@ -137,7 +169,7 @@ esac
 
 need_root
 need_fuse
-need_tools unshare setpriv newuidmap newgidmap setfattr getfattr setfacl
+need_tools unshare setpriv newuidmap newgidmap setfattr getfattr setfacl prlimit
 unshare -Ur true 2>/dev/null || skip 'needs user namespaces'
 own_mounts "$0" "$@"
 # shellcheck source=tests/integ/lib_user.sh

@@ -395,23 +395,33 @@ static void hand_gives_the_follower_the_turn_and_the_caller(void **state)
 	assert_false(turn_is_kept(&f->turn, number));
 }
 
-static void hand_of_no_turn_or_a_past_one_hands_nothing(void **state)
+/* Makes times quick. Returns the number of the turn that is handed over. */
+static unsigned hand_one(struct fixture *f)
 {
-	struct fixture *f = *state;
 	struct follower follower = { .turn = &f->turn };
-	unsigned past, number;
 	pthread_t thread;
+	unsigned number;
 
-	serve(f, MANY, CLOSE_NS);
-	past = turn_take(&f->turn);
-	turn_end(&f->turn);
-	assert_int_equal(turn_wait_handed(&f->turn, &follower.caller), 0); /* of that end */
 	assert_int_equal(pthread_create(&thread, NULL, wait_handed, &follower), 0);
 	serve(f, MANY, CLOSE_NS);
 	number = turn_take(&f->turn);
 	hand(f, number, 7);
 	pthread_join(thread, NULL);
 	assert_int_equal(follower.number, number);
+	return number;
+}
+
+static void hand_of_no_turn_or_a_past_one_hands_nothing(void **state)
+{
+	struct fixture *f = *state;
+	unsigned past;
+	pid_t caller;
+
+	serve(f, MANY, CLOSE_NS);
+	past = turn_take(&f->turn);
+	turn_end(&f->turn);
+	assert_int_equal(turn_wait_handed(&f->turn, &caller), 0); /* of that end */
+	assert_int_not_equal(hand_one(f), past);
 	assert_false(turn_hand(&f->turn, past, 8));
 	assert_false(turn_hand(&f->turn, 0, 8));
 }
@@ -421,22 +431,56 @@ static void end_is_told_to_the_follower_once(void **state)
 	struct fixture *f = *state;
 	struct follower follower = { .turn = &f->turn, .number = 1 };
 	pthread_t thread;
-	unsigned number;
 
 	turn_end(&f->turn);
 	turn_end(&f->turn);
 	assert_int_equal(turn_wait_handed(&f->turn, &follower.caller), 0);
-	assert_int_equal(pthread_create(&thread, NULL, wait_handed, &follower), 0);
-	serve(f, MANY, CLOSE_NS);
-	number = turn_take(&f->turn);
-	hand(f, number, 7);
-	pthread_join(thread, NULL);
-	assert_int_equal(follower.number, number);
+	hand_one(f);
 	assert_int_equal(pthread_create(&thread, NULL, wait_handed, &follower), 0);
 	turn_end(&f->turn);
 	pthread_join(thread, NULL);
 	assert_int_equal(follower.number, 0);
 	assert_int_equal(follower.caller, 0);
+}
+
+static atomic_bool follows;
+
+static void *follow_until_told(void *argument)
+{
+	struct turn *t = argument;
+
+	while (atomic_load(&follows)) {
+		pid_t caller;
+		unsigned number = turn_wait_handed(t, &caller);
+
+		if (number != 0)
+			turn_give(t, number);
+	}
+	return NULL;
+}
+
+/* What was handed over may be past before the follower comes to it: then it waits for the next one. */
+static void hand_of_what_ends_at_once_is_followed_by_others(void **state)
+{
+	struct fixture *f = *state;
+	pthread_t thread;
+
+	atomic_store(&follows, true);
+	assert_int_equal(pthread_create(&thread, NULL, follow_until_told, &f->turn), 0);
+	for (unsigned i = 0; i < MANY; i++) {
+		unsigned number = 0;
+
+		while (number == 0)
+			number = serve(f, MANY, CLOSE_NS);
+		number = turn_take(&f->turn);
+		hand(f, number, 7);
+		if (i % 2 == 0)
+			sched_yield();
+		turn_end(&f->turn);
+	}
+	atomic_store(&follows, false);
+	turn_end(&f->turn);
+	pthread_join(thread, NULL);
 }
 
 static void *take_and_serve(void *argument)
@@ -493,6 +537,7 @@ int main(void)
 		TEST(hand_gives_the_follower_the_turn_and_the_caller),
 		TEST(hand_of_no_turn_or_a_past_one_hands_nothing),
 		TEST(end_is_told_to_the_follower_once),
+		TEST(hand_of_what_ends_at_once_is_followed_by_others),
 		TEST(take_by_many_all_go_on),
 	};
 

@@ -251,7 +251,8 @@ static int allow_ioctls(scmp_filter_ctx filter, const unsigned long *requests, s
 
 /*
  * Whose requests come close is served on his processor (affine.h): each thread for itself. What it gave up for that it is given
- * back by its number, by itself or another, which is all that can be done to another.
+ * back by its number, by itself or another: its policy, or, where that cannot be, the follower its processors. Nothing else can be
+ * done to another.
  */
 static int allow_scheduling(scmp_filter_ctx filter, const struct sandbox_uses *uses)
 {

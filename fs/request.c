@@ -48,6 +48,15 @@ static bool read_header(const void *bytes, size_t len, struct in_header *ret_hea
 	return true;
 }
 
+/* The first @size bytes of what follows the header. */
+static bool read_body(const void *bytes, size_t len, void *ret_body, size_t size)
+{
+	if (len < sizeof(struct in_header) + size)
+		return false;
+	memcpy(ret_body, (const char *)bytes + sizeof(struct in_header), size);
+	return true;
+}
+
 void request_begin(const void *bytes, size_t len)
 {
 	current = bytes;
@@ -140,26 +149,17 @@ bool request_takes_long(const void *bytes, size_t len)
 	struct fuse_setattr_in set;
 	struct fuse_open_in open;
 	struct in_header in;
-	const char *body;
 
 	if (!read_header(bytes, len, &in))
 		return false;
-	body = (const char *)bytes + sizeof(struct fuse_in_header);
-	len -= sizeof(struct fuse_in_header);
 	switch (in.opcode) {
 	case FUSE_COPY_FILE_RANGE:
 	case FUSE_FALLOCATE:
 		return true;
 	case FUSE_SETATTR:
-		if (len < sizeof(set))
-			return false;
-		memcpy(&set, body, sizeof(set));
-		return (set.valid & FATTR_SIZE) != 0;
+		return read_body(bytes, len, &set, sizeof(set)) && (set.valid & FATTR_SIZE);
 	case FUSE_OPEN:
-		if (len < sizeof(open))
-			return false;
-		memcpy(&open, body, sizeof(open));
-		return (open.flags & O_TRUNC) != 0;
+		return read_body(bytes, len, &open, sizeof(open)) && (open.flags & O_TRUNC);
 	default:
 		return false;
 	}
@@ -203,14 +203,12 @@ size_t request_forgets(const void *bytes, size_t len, struct request_forget *ret
 
 	if (!read_header(bytes, len, &in) || max == 0)
 		return 0;
-	if (in.opcode == FUSE_FORGET && len >= body + sizeof(one)) {
-		memcpy(&one, (const char *)bytes + body, sizeof(one));
+	if (in.opcode == FUSE_FORGET && read_body(bytes, len, &one, sizeof(one))) {
 		ret_list[0] = (struct request_forget){ in.nodeid, one.nlookup };
 		return 1;
 	}
-	if (in.opcode != FUSE_BATCH_FORGET || len < body + sizeof(batch))
+	if (in.opcode != FUSE_BATCH_FORGET || !read_body(bytes, len, &batch, sizeof(batch)))
 		return 0;
-	memcpy(&batch, (const char *)bytes + body, sizeof(batch));
 	if (batch.count > max || batch.count > (len - body - sizeof(batch)) / sizeof(each))
 		return 0;
 	for (size_t i = 0; i < batch.count; i++) {
@@ -270,10 +268,8 @@ bool request_can_prune(const void *init, size_t len)
 {
 	uint32_t version[2]; /* major and minor: the first two of fuse_init_in */
 
-	if (len < sizeof(struct in_header) + sizeof(version))
-		return false;
-	memcpy(version, (const char *)init + sizeof(struct in_header), sizeof(version));
-	return version[0] == FUSE_KERNEL_VERSION && version[1] >= MINOR_OF_PRUNE;
+	return read_body(init, len, version, sizeof(version)) &&
+	       version[0] == FUSE_KERNEL_VERSION && version[1] >= MINOR_OF_PRUNE;
 }
 
 bool request_reply_revalidates(const void *reply, size_t len)
@@ -349,11 +345,9 @@ bool request_kills_acl_sgid(void)
 	struct in_header in;
 	uint32_t fields[4]; /* size, flags, setxattr_flags, padding */
 
-	if (!read_header(current, current_len, &in) || in.opcode != FUSE_SETXATTR ||
-	    current_len < sizeof(in) + sizeof(fields))
-		return false;
-	memcpy(fields, current + sizeof(in), sizeof(fields));
-	return fields[2] & SETXATTR_ACL_KILL_SGID;
+	return read_header(current, current_len, &in) && in.opcode == FUSE_SETXATTR &&
+	       read_body(current, current_len, fields, sizeof(fields)) &&
+	       fields[2] & SETXATTR_ACL_KILL_SGID;
 }
 
 int request_open_flags(void)
@@ -364,9 +358,8 @@ int request_open_flags(void)
 	if (!read_header(current, current_len, &in) ||
 	    (in.opcode != FUSE_READ && in.opcode != FUSE_READDIR &&
 	     in.opcode != FUSE_READDIRPLUS) ||
-	    current_len < sizeof(in) + sizeof(read_in))
+	    !read_body(current, current_len, &read_in, sizeof(read_in)))
 		return 0;
-	memcpy(&read_in, current + sizeof(in), sizeof(read_in));
 	return (int)read_in.flags;
 }
 
@@ -375,11 +368,9 @@ bool request_kills_write_set_ids(void)
 	struct in_header in;
 	struct fuse_write_in write_in;
 
-	if (!read_header(current, current_len, &in) || in.opcode != FUSE_WRITE ||
-	    current_len < sizeof(in) + sizeof(write_in))
-		return false;
-	memcpy(&write_in, current + sizeof(in), sizeof(write_in));
-	return write_in.write_flags & WRITE_KILL_SUIDGID;
+	return read_header(current, current_len, &in) && in.opcode == FUSE_WRITE &&
+	       read_body(current, current_len, &write_in, sizeof(write_in)) &&
+	       write_in.write_flags & WRITE_KILL_SUIDGID;
 }
 
 size_t request_error_reply(uint64_t unique, int error, void *ret_reply)

@@ -48,7 +48,7 @@ void turn_end(struct turn *t)
 {
 	pthread_mutex_lock(&t->lock);
 	slow_down(t, 0);
-	t->ends++;
+	t->has_ended = true;
 	pthread_cond_signal(&t->handed);
 	pthread_mutex_unlock(&t->lock);
 }
@@ -172,7 +172,6 @@ bool turn_hand(struct turn *t, unsigned number, pid_t caller)
 	if (is_handed) {
 		t->is_kept = true;
 		t->caller = caller;
-		t->handed_over = number;
 		t->is_followed = false;
 		pthread_cond_signal(&t->handed);
 	}
@@ -186,15 +185,15 @@ unsigned turn_wait_handed(struct turn *t, pid_t *ret_caller)
 
 	pthread_mutex_lock(&t->lock);
 	/* What was handed over may be past when the follower comes to it: slow_down(). */
-	while (t->caller == 0 && t->ends == t->ends_seen) {
+	while (t->caller == 0 && !t->has_ended) {
 		t->is_followed = true;
 		pthread_cond_wait(&t->handed, &t->lock);
 	}
 	t->is_followed = false;
 	if (t->caller != 0)
-		number = t->handed_over;
+		number = atomic_load(&t->quick); /* these times have not ended since */
 	else
-		t->ends_seen = t->ends;
+		t->has_ended = false;
 	*ret_caller = t->caller;
 	t->caller = 0;
 	pthread_mutex_unlock(&t->lock);

@@ -80,9 +80,7 @@ struct turn {
 	pthread_cond_t handed; /* with lock: to the follower, or turn_end() was called */
 	bool is_followed;      /* it waits */
 	pid_t caller;	       /* for whom it is handed over; 0: it is not */
-	unsigned handed_over;  /* the turn's number */
-	unsigned ends,
-		ends_seen; /* calls of turn_end(): all, and those that the follower knows of */
+	bool has_ended;	       /* turn_end() was called, of which the follower does not know */
 };
 
 /* turn_init: @is_of_use: there are several threads, and more processors than one; else times are slow for ever. */

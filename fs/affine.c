@@ -42,32 +42,21 @@ static void *go_and_come_back(void *ret_possible)
 	return NULL;
 }
 
-static void *go(void *ret_possible)
-{
-	*(bool *)ret_possible = make(0, SCHED_IDLE) == 0;
-	return NULL;
-}
-
-static bool is_done_by_one(void *(*try)(void *))
+bool affine_is_possible(void)
 {
 	bool possible = false;
 	pthread_t thread;
 
 	if (sched_getscheduler(0) != SCHED_OTHER ||
-	    pthread_create(&thread, NULL, try, &possible) != 0)
+	    pthread_create(&thread, NULL, go_and_come_back, &possible) != 0)
 		return false;
 	pthread_join(thread, NULL);
 	return possible;
 }
 
-bool affine_is_possible(void)
-{
-	return is_done_by_one(go_and_come_back);
-}
-
 bool affine_is_followable(void)
 {
-	return is_done_by_one(go);
+	return sched_getscheduler(0) == SCHED_OTHER;
 }
 
 /* Of the calling thread: by itself or who started it, not by its cpuset, which may change. */
@@ -161,7 +150,8 @@ static bool is_shared(struct affine *a, uint64_t now_ns)
 /* Refused only where it may not run anywhere any more that it was allowed to: then the kernel has freed it. */
 static void untie(struct affine *a)
 {
-	(void)sched_setaffinity(a == own ? 0 : a->thread, sizeof(a->allowed), &a->allowed);
+	if (atomic_exchange(&a->is_tied, false))
+		(void)sched_setaffinity(a == own ? 0 : a->thread, sizeof(a->allowed), &a->allowed);
 }
 
 void affine_raise(struct affine *a)
@@ -169,8 +159,7 @@ void affine_raise(struct affine *a)
 	int r;
 
 	if (a->use == AFFINE_FOLLOWER) {
-		if (atomic_exchange(&a->is_tied, false))
-			untie(a);
+		untie(a);
 		return;
 	}
 	if (!atomic_exchange(&a->is_idle, false))
@@ -183,8 +172,7 @@ void affine_raise(struct affine *a)
 void affine_leave(struct affine *a)
 {
 	affine_raise(a);
-	if (affine_is_bound(a) && atomic_exchange(&a->is_tied, false))
-		untie(a);
+	untie(a);
 	a->processor = -1;
 	a->looked.at_ns = 0;
 }

@@ -84,7 +84,7 @@ struct affine {
 	unsigned in_a_row; /* requests of his */
 	unsigned late, late_limit;
 	atomic_bool is_idle; /* of SCHED_IDLE */
-	atomic_bool is_tied; /* of a follower: nobody has freed it since it was bound */
+	atomic_bool is_tied; /* nobody has freed it since it was bound */
 	bool is_crowded;
 	_Atomic uint64_t free_until_ns;
 	struct affine_shares looked;
@@ -92,7 +92,7 @@ struct affine {
 
 /*
  * affine_is_possible: whether threads like the calling one can come back, which is tried by one.
- * affine_is_followable: whether one like it can be of SCHED_IDLE for good.
+ * affine_is_followable: whether one like it may be of SCHED_IDLE for good: that anybody can be whom nothing else was asked of.
  */
 bool affine_is_possible(void);
 bool affine_is_followable(void);

@@ -219,11 +219,9 @@ static void serve_ring(struct overlay *ov, struct reader *self)
 /* @index: of a thread that reads from the device */
 static enum affine_use affine_use(const struct server_threads *threads, unsigned index)
 {
-	if (threads->may_be_affine)
-		return AFFINE_SELF;
-	if (!threads->is_followed)
-		return AFFINE_NONE;
-	return index == threads->device_count - 1 ? AFFINE_FOLLOWER : AFFINE_SCOUT;
+	bool is_last = index == threads->device_count - 1;
+
+	return threads->use == AFFINE_SCOUT && is_last ? AFFINE_FOLLOWER : threads->use;
 }
 
 static void *serve_requests(void *argument)
@@ -397,14 +395,13 @@ static void choose_affinity(const struct overlay *ov)
 
 	if (!threads->turn.is_of_use || ov->cpu_latency.fd >= 0)
 		return;
-	threads->may_be_affine = affine_is_possible();
-	threads->is_followed =
-		!threads->may_be_affine && threads->count < THREADS_MAX && affine_is_followable();
-	if (!threads->is_followed)
-		return;
-	threads->device_count++;
-	threads->count++;
-	session_catch_kicks();
+	if (affine_is_possible()) {
+		threads->use = AFFINE_SELF;
+	} else if (threads->count < THREADS_MAX && affine_is_followable()) {
+		threads->use = AFFINE_SCOUT;
+		threads->device_count++;
+		threads->count++;
+	}
 }
 
 int session_open(struct overlay *ov)
@@ -458,7 +455,7 @@ int session_run(struct overlay *ov)
 size_t session_affine_threads(const struct overlay *ov, pid_t *ret_threads)
 {
 	const struct server_threads *threads = ov->threads;
-	size_t count = threads->may_be_affine ? threads->device_count : 0;
+	size_t count = threads->use == AFFINE_SELF ? threads->device_count : 0;
 
 	for (size_t i = 0; i < count; i++)
 		ret_threads[i] = threads->readers[i].affine.thread;

@@ -76,10 +76,12 @@ static void on_kick(int signal_number)
 		atomic_compare_exchange_strong(&kicked->reads, &reads, READS);
 }
 
-void session_catch_kicks(void)
+/* Of the follower, before it reads for the first time. */
+static void catch_kicks(struct reader *self)
 {
 	const struct sigaction ending = { .sa_handler = on_kick };
 
+	kicked = self;
 	sigaction(SIGUSR2, &ending, NULL);
 }
 
@@ -125,14 +127,16 @@ static unsigned wait_for_caller(struct server_threads *threads, struct affine *a
 /* Returns its length, or 0: there is none. The buffer is the caller's, as his own was. */
 static int take_relayed(struct server_threads *threads, struct fuse_buf *io_buf)
 {
+	void *relayed;
 	int n = 0;
 
-	if (!atomic_load(&threads->is_relayed))
+	if (!atomic_load(&threads->relayed))
 		return 0;
 	pthread_mutex_lock(&threads->lock);
-	if (atomic_exchange(&threads->is_relayed, false)) {
+	relayed = atomic_exchange(&threads->relayed, NULL);
+	if (relayed) {
 		free(io_buf->mem);
-		io_buf->mem = threads->relayed;
+		io_buf->mem = relayed;
 		n = (int)threads->relayed_len;
 	}
 	pthread_mutex_unlock(&threads->lock);
@@ -146,12 +150,11 @@ static bool put_relayed(struct overlay *ov, struct fuse_buf *io_buf, size_t len)
 	bool is_put;
 
 	pthread_mutex_lock(&threads->lock);
-	is_put = next && !atomic_load(&threads->is_relayed);
+	is_put = next && !atomic_load(&threads->relayed);
 	if (is_put) {
-		threads->relayed = io_buf->mem;
 		threads->relayed_len = len;
+		atomic_store(&threads->relayed, io_buf->mem);
 		io_buf->mem = next;
-		atomic_store(&threads->is_relayed, true);
 	}
 	pthread_mutex_unlock(&threads->lock);
 	if (!is_put)
@@ -310,7 +313,8 @@ void session_serve_device(struct overlay *ov, struct reader *self)
 	unsigned turn = 0;
 	uint32_t opcode;
 
-	kicked = self;
+	if (follows)
+		catch_kicks(self);
 	while (!fuse_session_exited(ov->session)) {
 		int n = -EAGAIN;
 

@@ -50,12 +50,10 @@ struct server_threads {
 	int event_fd;
 	int init_fds[2]; /* libfuse answers INIT on the second; it owns that one */
 	atomic_bool ended;
-	bool may_be_affine; /* affine.h; each of them */
-	bool is_followed; /* the last of those that read from the device is to be the follower, the others are scouts */
-	struct reader *follower; /* NULL: none */
-	atomic_bool
-		is_relayed; /* it has read a request that another is to serve. Written under lock */
-	void *relayed;	    /* guarded by lock, like its length */
+	enum affine_use use;	 /* of those that read from the device */
+	struct reader *follower; /* but for the last of scouts; NULL: none */
+	/* A request that the follower has read and another is to serve, or NULL. Written under lock, which guards its length. */
+	void *_Atomic relayed;
 	size_t relayed_len;
 	struct turn turn;	/* of those that read from the device */
 	struct forgets forgets; /* theirs */
@@ -92,9 +90,6 @@ void session_serve_device(struct overlay *ov, struct reader *self);
  */
 void session_begin(struct overlay *ov, bool is_awaited);
 void session_note_answer(void);
-
-/* session_catch_kicks: before there are threads: what gets a follower out of a read. */
-void session_catch_kicks(void);
 
 /* session_raise: threads that serve a request are to be done with it (affine_raise()). */
 void session_raise(struct server_threads *threads);

@@ -305,7 +305,8 @@ mkdir "$frozen" "$frozen_target"
 echo content >"$frozen/fixed"
 chattr +i "$frozen/fixed"
 overlay frozen "$frozen" "$frozen_target" "gid=$gid" paused handoff=no
-# The root's turn is a second after the file's.
+# The root's turn is a second after the file's; to freeze waits for what is to be written, so that is written before.
+sync -f "$scratch/frozen"
 keeper frozen send rate rate=1 >"$scratch/answer"
 keeper frozen send resume >"$scratch/answer"
 frozen_server=$(keeper frozen get server_pid)

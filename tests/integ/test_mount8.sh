@@ -271,7 +271,6 @@ kill_daemon TERM
 check 'umount.fuse.fsgroupfs: an overlay without a daemon' "$fsgroupfs" -o gid=4242,handoff=no "$data" "$pod"
 check 'umount.fuse.fsgroupfs: umount of that' helper "$pod"
 umount /usr/sbin
-no_overlay_process() { [ -z "$(overlay_pids)" ]; }
-check 'umount.fuse.fsgroupfs: its processes end' within 5 no_overlay_process
+check 'umount.fuse.fsgroupfs: its processes end' no_process_stays
 check 'nothing is left' nothing_mounted
 end_volume_test

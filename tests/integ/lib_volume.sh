@@ -7,6 +7,7 @@
 #   ctl ARGUMENT...       fsgroupctl with that root, standard error kept in $scratch/stderr
 #   refuses STATUS WORDS ARGUMENT...   fsgroupctl must exit with STATUS and one line of error that has WORDS
 #   state_of ID, field_of ID JQ-PATH
+#   kill_until_failed ID  its servers, one after the other, until no other is started: at the fifth death at latest
 #   show_mount_helpers    mount(8) finds mount.fsgroupfs, in this test's mount namespace; a skip where it cannot be
 #   until_list JQ-EXPRESSION   waits until the list of all volumes satisfies that
 #   daemon_pid            of the daemon, empty when there is none
@@ -85,6 +86,18 @@ field_of() {
 
 state_of() {
 	field_of "$1" .state
+}
+
+kill_until_failed() {
+	local state pid before='' kills=0
+
+	# One that is killed is there for a moment yet: each is killed once.
+	while read -r state pid < <(field_of "$1" '"\(.state) \(.server.pid)"') && [ "$state" != failed ]; do
+		[ "$pid" != "$before" ] && [ "$pid" != 0 ] || continue
+		((++kills <= 5)) && kill -9 "$pid" || return
+		before=$pid
+	done
+	[ "$state" = failed ]
 }
 
 # mount(8) looks in one directory of the machine's: that, with our programs in front of it.

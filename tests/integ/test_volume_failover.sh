@@ -111,17 +111,7 @@ kill -CONT "$(server)"
 
 # ---- a server that keeps dying ----
 
-give_up() {
-	local i
-
-	for ((i = 0; i < 5; i++)); do
-		[ "$(state_of vol)" != failed ] || return 0
-		kill -9 "$(server)"
-		timeout 5 stat "$pod" >/dev/null 2>&1 || true
-	done
-	[ "$(state_of vol)" = failed ]
-}
-check 'a server that keeps dying is given up' give_up
+check 'a server that keeps dying is given up' kill_until_failed vol
 check_same 'status says why' 'server keeps dying' "$(field_of vol .reason)"
 check_same 'events too' 'server keeps dying' \
 	"$(ctl events --json | jq -rs '[.[] | if type == "array" then .[] else . end | select(.kind == "failed")][0].message' |
@@ -135,7 +125,7 @@ check 'to the end' ctl wait vol --for converged --timeout 30
 check 'the lower tree is right' is_right "$data"
 check 'recover of what needs none is a success' ctl recover vol
 check 'recover of an unknown volume' refuses 4 nope recover nope
-check 'given up once more' give_up
+check 'given up once more' kill_until_failed vol
 check 'it can be unmounted' ctl unmount vol
 check 'nothing is left' nothing_mounted
 # ---- keeper and server both die ----

@@ -59,18 +59,7 @@ check 'that is the second' mount_one sharing --plugin local --source "$scratch/s
 check 'one that is native' mount_one native --plugin local --source "$scratch/native"
 check 'which nothing serves' ctl wait native --for native --timeout 20
 check 'one whose servers die' mount_one failed --plugin local --source "$scratch/failed" --converge-rate 1
-give_up() {
-	local pid before=
-
-	# One that is killed is there for a moment yet: each is killed once.
-	while [ "$(state_of failed)" != failed ]; do
-		pid=$(of_server failed pid)
-		[ "$pid" != "$before" ] && [ "$pid" != 0 ] || continue
-		kill -9 "$pid" || true
-		before=$pid
-	done
-}
-check 'until it is given up' give_up
+check 'until it is given up' kill_until_failed failed
 served='failed held paused shared sharing virtual walking'
 pids() {
 	local id

@@ -305,13 +305,15 @@ mkdir "$frozen" "$frozen_target"
 echo content >"$frozen/fixed"
 chattr +i "$frozen/fixed"
 overlay frozen "$frozen" "$frozen_target" "gid=$gid" paused handoff=no
-# The root's turn is a second after the file's; to freeze waits for what is to be written, so that is written before.
-sync -f "$scratch/frozen"
+# The root's turn is a second after the file's: a pause stops it in time, to freeze may take longer.
 keeper frozen send rate rate=1 >"$scratch/answer"
 keeper frozen send resume >"$scratch/answer"
 frozen_server=$(keeper frozen get server_pid)
 check 'the immutable file fails' keeper frozen wait failed=1
+keeper frozen send pause >"$scratch/answer"
+check 'and nothing walks' keeper frozen wait state=presented
 fsfreeze -f "$scratch/frozen"
+keeper frozen send resume >"$scratch/answer"
 waits_at_root() {
 	local task
 

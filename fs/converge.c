@@ -318,10 +318,9 @@ static void on_failed(void *context, const struct walk_dir *dir, const char *nam
 
 static unsigned thread_count(void)
 {
-	cpu_set_t cpus;
-	int n = sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
+	unsigned n = scheduling_processors();
 
-	return n > WALK_THREADS_MAX ? WALK_THREADS_MAX : (unsigned)n;
+	return n > WALK_THREADS_MAX ? WALK_THREADS_MAX : n;
 }
 
 /* Walks the tree below @fd. Returns false when it was stopped. */

@@ -16,6 +16,7 @@
 #include "fs/base/cleanup.h"
 #include "fs/base/clock.h"
 #include "fs/base/log.h"
+#include "fs/base/scheduling.h"
 #include "fs/listing.h"
 #include "fs/ops.h"
 #include "fs/pace.h"
@@ -332,16 +333,9 @@ void session_go_on(struct overlay *ov)
 	pthread_mutex_unlock(&threads->lock);
 }
 
-static unsigned processor_count(void)
-{
-	cpu_set_t cpus;
-
-	return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? (unsigned)CPU_COUNT(&cpus) : 1;
-}
-
 static unsigned thread_count(void)
 {
-	unsigned n = processor_count();
+	unsigned n = scheduling_processors();
 
 	/* One that waits for the disk must not stop the others. */
 	if (n < 2)
@@ -426,7 +420,7 @@ int session_open(struct overlay *ov)
 	if (r < 0)
 		return r;
 	choose_threads(ov);
-	turn_init(&threads->turn, threads->device_count > 1 && processor_count() > 1);
+	turn_init(&threads->turn, threads->device_count > 1 && scheduling_processors() > 1);
 	choose_affinity(ov);
 	forgets_init(&threads->forgets);
 	pthread_barrier_init(&threads->gate, NULL, threads->count + 1);

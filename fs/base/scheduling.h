@@ -3,11 +3,12 @@
 #define FS_BASE_SCHEDULING_H
 
 /*
- * scheduling: what a thread asks of the scheduler for itself (sched_setattr(2)). The C library has no such call, and its header
- * and the kernel's exclude each other.
+ * scheduling: what a thread asks of the scheduler for itself. The C library has no sched_setattr(2), and its header and the
+ * kernel's exclude each other.
  */
 
 #include <errno.h>
+#include <sched.h>
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -26,6 +27,14 @@ struct scheduling {
 static inline int scheduling_set(const struct scheduling *s)
 {
 	return syscall(SYS_sched_setattr, 0, s, 0) < 0 ? -errno : 0;
+}
+
+/* scheduling_processors: how many the calling thread may run on; 1 where that is not known. */
+static inline unsigned scheduling_processors(void)
+{
+	cpu_set_t cpus;
+
+	return sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? (unsigned)CPU_COUNT(&cpus) : 1;
 }
 
 #endif

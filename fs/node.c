@@ -112,9 +112,8 @@ static void keep_directory(struct node_table *t, uint64_t id, int fd)
 
 void node_slot_unpin(struct node_table *t, uint32_t slot)
 {
-	int fd = t->pins[slot] - 1;
+	int fd = node_pin_take(t, slot);
 
-	t->pins[slot] = 0;
 	if (t->shared->slots[slot].flags & NODE_HELD && t->keeper.let_go) {
 		t->shared->slots[slot].flags &= ~(uint32_t)NODE_HELD;
 		t->keeper.let_go(t->keeper.context, slot, &fd);
@@ -131,7 +130,7 @@ int node_slot_pin(struct node_table *t, uint32_t slot, int fd)
 	copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (copy < 0)
 		return -errno;
-	t->pins[slot] = copy + 1;
+	node_pin_put(t, slot, copy);
 	return 0;
 }
 
@@ -283,8 +282,7 @@ void node_slot_release(struct node_table *t, uint32_t slot)
 		return;
 	}
 	t->leaving[t->leaving_count++] =
-		(struct node_leaving){ .slot = slot, .pin = t->pins[slot] - 1 };
-	t->pins[slot] = 0;
+		(struct node_leaving){ .slot = slot, .pin = node_pin_take(t, slot) };
 }
 
 int node_slot_check(const struct node_table *t, uint64_t id, uint32_t *ret_slot)
@@ -696,14 +694,21 @@ void node_set_listed(struct node_table *t, uint64_t id, bool listed)
 	change_flags(t, id, listed ? NODE_LISTED : 0, NODE_LISTED);
 }
 
-void node_each_listed(struct node_table *t, void (*drop)(void *context, uint64_t id), void *context)
+uint32_t node_slots(struct node_table *t)
 {
-	const uint32_t wanted = NODE_USED | NODE_DIRECTORY | NODE_LISTED;
 	uint32_t count;
 
 	pthread_mutex_lock(&t->lock);
 	count = t->shared->header->slot_count;
 	pthread_mutex_unlock(&t->lock);
+	return count;
+}
+
+void node_each_listed(struct node_table *t, void (*drop)(void *context, uint64_t id), void *context)
+{
+	const uint32_t wanted = NODE_USED | NODE_DIRECTORY | NODE_LISTED;
+	uint32_t count = node_slots(t);
+
 	for (uint32_t slot = 1; slot < count; slot++) {
 		uint64_t id;
 		bool is_listed;
@@ -730,12 +735,9 @@ void node_set_asker(struct node_table *t, uint64_t id, uint32_t asker)
 void node_release_settled(struct node_table *t, void (*unmark)(void *context, int fd),
 			  void *context)
 {
-	uint32_t count;
-
 	/* New slots that appear meanwhile belong to no run: it is over. */
-	pthread_mutex_lock(&t->lock);
-	count = t->shared->header->slot_count;
-	node_table_unlock(t);
+	uint32_t count = node_slots(t);
+
 	for (uint32_t slot = 1; slot < count; slot++) {
 		AUTO_FD int fd = -1;
 		struct node_info info;
@@ -767,9 +769,7 @@ void node_each_open(struct node_table *t,
 
 	if (t->opens == 0)
 		return;
-	pthread_mutex_lock(&t->lock);
-	count = t->shared->header->slot_count;
-	pthread_mutex_unlock(&t->lock);
+	count = node_slots(t);
 	for (uint32_t slot = 1; slot < count; slot++) {
 		const struct node_slot *s = &t->shared->slots[slot];
 		AUTO_FD int fd = -1;
@@ -834,24 +834,6 @@ int node_open_state_set(struct node_table *t, uint64_t id, const struct node_ope
 	}
 	node_table_unlock(t);
 	return r;
-}
-
-bool node_prepare_prune(struct node_table *t, uint64_t id)
-{
-	bool is_resting = false;
-	uint32_t slot;
-
-	pthread_mutex_lock(&t->lock);
-	if (node_slot_check(t, id, &slot) == 0) {
-		struct node_slot *s = &t->shared->slots[slot];
-
-		is_resting = s->flags & NODE_WRITTEN && s->nopen == 0;
-		/* One that is keyed holds a descriptor as long as it is known. */
-		if (is_resting && !(s->flags & NODE_KEYED))
-			s->flags |= NODE_KEPT;
-	}
-	node_table_unlock(t);
-	return is_resting;
 }
 
 uint64_t node_rests(const struct node_table *t)

@@ -195,6 +195,15 @@ int node_open_state_set(struct node_table *t, uint64_t id, const struct node_ope
 bool node_prepare_prune(struct node_table *t, uint64_t id);
 
 /*
+ * node_pinned: how many inodes cost a descriptor. Without lock.
+ * node_choose_pinned: of the @span slots from *io_slot on, the ids of those that cost one and are not open, into @ret_ids, which has
+ * room for @span. *io_slot: where to go on; 0: that was the last. Returns how many.
+ */
+uint32_t node_pinned(const struct node_table *t);
+unsigned node_choose_pinned(struct node_table *t, uint32_t *io_slot, unsigned span,
+			    uint64_t *ret_ids);
+
+/*
  * node_rests: how often a node ceased to be NODE_WRITTEN because the kernel forgot it. Attributes that were read before
  * one did may be older than the last that was stored to it. Without lock.
  */
@@ -233,6 +242,9 @@ void node_drop_unknown(struct node_table *t, bool (*is_known)(void *context, uin
  * memory.
  */
 void node_note_release(struct shared *shared, uint64_t id);
+
+/* node_slots: those that there are, in use or not. */
+uint32_t node_slots(struct node_table *t);
 
 /* node_count: slots in use. */
 uint32_t node_count(const struct node_table *t);

@@ -143,7 +143,7 @@ void node_adopt(struct node_table *t, uint32_t slot, int fd)
 		ours = open_on_our_mount(t, slot, pin);
 		if (ours == pin)
 			take_fd(&pin);
-		t->pins[slot] = ours + 1;
+		node_pin_put(t, slot, ours);
 	} else if (t->keeper.let_go) {
 		t->keeper.let_go(t->keeper.context, slot, &pin);
 	}

@@ -3,8 +3,8 @@
 #define FS_NODE_TABLE_H
 
 /*
- * node_table: the inside of node.h, for node.c (what handlers ask), node_index.c (from handles to slots)
- * and node_recover.c (what a successor does with a table that it finds). Nobody else includes it.
+ * node_table: the inside of node.h, for node.c (what handlers ask), node_index.c (from handles to slots), node_prune.c (what the
+ * kernel is asked to forget) and node_recover.c (what a successor does with a table that it finds). Nobody else includes it.
  *
  * Functions are called with the table's lock held, or before there is a second thread.
  */
@@ -47,6 +47,7 @@ struct node_table {
 	uint64_t index_seed[2];
 
 	int *pins; /* by slot: descriptor + 1, 0: none; address space for NODE_SLOTS_MAX */
+	_Atomic uint32_t pinned; /* how many there are */
 	struct node_keeper keeper;
 	bool keeps_directories;
 	struct node_directory directories[DIRECTORIES]; /* by slot */
@@ -68,6 +69,22 @@ struct node_table {
 static inline uint64_t node_id_of(const struct node_table *t, uint32_t slot)
 {
 	return (uint64_t)t->shared->slots[slot].generation << 32 | slot;
+}
+
+static inline void node_pin_put(struct node_table *t, uint32_t slot, int fd)
+{
+	t->pins[slot] = fd + 1;
+	atomic_fetch_add_explicit(&t->pinned, 1, memory_order_relaxed);
+}
+
+/* node_pin_take: the slot has none after that. The caller's, or -1. */
+static inline int node_pin_take(struct node_table *t, uint32_t slot)
+{
+	int fd = t->pins[slot] - 1;
+
+	t->pins[slot] = 0;
+	atomic_fetch_sub_explicit(&t->pinned, fd >= 0, memory_order_relaxed);
+	return fd;
 }
 
 /*

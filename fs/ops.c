@@ -48,7 +48,7 @@ static bool lacks_room(int error)
 void ops_reply_error(fuse_req_t req, const char *op, fuse_ino_t ino, int error)
 {
 	error = error < 0 ? -error : error;
-	if (lacks_room(error) && overlay_make_room(ops_overlay(req))) {
+	if (lacks_room(error) && overlay_make_room(ops_overlay(req), error)) {
 		fuse_reply_none(req);
 		return;
 	}

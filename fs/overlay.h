@@ -16,6 +16,7 @@
 #include "fs/caller.h"
 #include "fs/converge.h"
 #include "fs/cpu_latency.h"
+#include "fs/descriptors.h"
 #include "fs/gate.h"
 #include "fs/node.h"
 #include "fs/options.h"
@@ -42,6 +43,7 @@ struct overlay {
 	struct brake brake;
 	struct gate gate;
 	struct rest rest;
+	struct descriptors descriptors;
 	struct primed primed;
 	struct cpu_latency cpu_latency;
 	struct fuse_session *session;
@@ -66,15 +68,23 @@ void overlay_invalidate(struct overlay *ov, uint64_t node_id);
  */
 void overlay_invalidate_listing(struct overlay *ov, uint64_t node_id);
 
+/*
+ * overlay_ask_to_forget: the kernel lets go of @nodes, @count ids, as far as nobody uses them, and says so (FORGET). May take as long
+ * as it writes what is stored through mappings: not for threads that serve requests. Returns whether it may be asked again;
+ * else that is logged, unless the connection has ended. Not before request_can_prune().
+ */
+bool overlay_ask_to_forget(struct overlay *ov, const uint64_t *nodes, unsigned count);
+
 /* overlay_note_idle: no file is open any more: the main thread may want to try the hand-off. */
 void overlay_note_idle(struct overlay *ov);
 
 /*
- * overlay_make_room: a request found no descriptor, or no room on the disk. Whether there may be some now, because files were
- * let go of that the kernel has forgotten: then the request is begun again when the caller has left it without an answer, a few
- * times at the most. May take some ms.
+ * overlay_make_room: a request found no descriptor, or no room on the disk, which is @error (an errno). Whether there may be some
+ * soon, because files are let go of that the kernel has forgotten: then the request is begun again when the caller has left it
+ * without an answer: at once, a few times at the most, or when there are descriptors (descriptors.h). May take some ms; over
+ * io_uring longer.
  */
-bool overlay_make_room(struct overlay *ov);
+bool overlay_make_room(struct overlay *ov, int error);
 
 /* overlay_invalidate_names: the kernel asks again for every name it has cached. */
 void overlay_invalidate_names(struct overlay *ov);

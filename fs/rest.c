@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "fs/rest.h"
 
-#include <errno.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "fs/base/clock.h"
-#include "fs/base/log.h"
 #include "fs/overlay.h"
 #include "fs/request.h"
 
@@ -91,9 +86,9 @@ static unsigned collect(struct rest *rest, uint64_t ret_ids[IDS_MAX])
 }
 
 /* Those that may be asked for, one each. */
-static uint32_t choose(struct overlay *ov, uint64_t *io_ids, unsigned count)
+static unsigned choose(struct overlay *ov, uint64_t *io_ids, unsigned count)
 {
-	uint32_t chosen = 0;
+	unsigned chosen = 0;
 
 	for (unsigned i = 0; i < count; i++) {
 		if (node_prepare_prune(ov->nodes, io_ids[i]))
@@ -106,21 +101,11 @@ static void *ask_kernel(void *argument)
 {
 	struct overlay *ov = argument;
 	uint64_t ids[IDS_MAX];
-	char bytes[REQUEST_PRUNE_BYTES(IDS_MAX)];
 	unsigned count;
 
-	while ((count = collect(&ov->rest, ids)) > 0) {
-		uint32_t chosen = choose(ov, ids, count);
-		size_t len = request_prune(ids, chosen, bytes);
-
-		if (chosen == 0 || write(ov->device_fd, bytes, len) >= 0 || errno == ENOMEM)
-			continue;
-		/* Unless the connection has ended. */
-		if (errno != ENODEV && errno != ENOTCONN)
-			log_line(LOG_WARNING, "rest",
-				 "the kernel cannot be asked to forget files: %m");
-		break;
-	}
+	while ((count = collect(&ov->rest, ids)) > 0 &&
+	       overlay_ask_to_forget(ov, ids, choose(ov, ids, count)))
+		;
 	return NULL;
 }
 

@@ -100,7 +100,7 @@ static void finish_hold(struct server *s, bool swapped)
 		struct gate_request *next = parked->next;
 
 		if (swapped)
-			session_answer_estale(&s->ov, parked->bytes, parked->len);
+			session_answer_error(&s->ov, parked->bytes, parked->len, ESTALE);
 		else
 			session_serve(&s->ov, parked->bytes, parked->len);
 		free(parked);
@@ -531,6 +531,7 @@ static int prepare(struct server *s, const struct overlay_options *options,
 	explainer_init(&s->explainer, ov);
 	prctl(PR_SET_NAME, "fsgroupfs-srv");
 	rest_init(&ov->rest);
+	descriptors_init(&ov->descriptors);
 	primed_init(&ov->primed, ov->entry_timeout);
 	signal(SIGIO, SIG_IGN);		       /* tree_has_no_writer() */
 	prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0); /* the keeper's own thrift */
@@ -691,6 +692,20 @@ static void handle_heard(struct server *s)
 	s->heard = 0;
 }
 
+/* The threads that ask the kernel to forget. */
+static int start_asking(struct server *s)
+{
+	int r = rest_start(&s->ov);
+
+	return r < 0 ? r : descriptors_start(&s->ov);
+}
+
+static void stop_asking(struct server *s)
+{
+	descriptors_stop(&s->ov.descriptors);
+	rest_stop(&s->ov.rest);
+}
+
 /* Another server waits. Returns whether it has taken over: then this one ends. */
 static bool give_way(struct server *s)
 {
@@ -703,7 +718,7 @@ static bool give_way(struct server *s)
 	converge_stop(s->ov.converger);
 	walks = walks && !atomic_load(&s->ov.shared.header->walk_done);
 	explainer_wait(&s->explainer);
-	rest_stop(&s->ov.rest);
+	stop_asking(s);
 	r = drain_requests(s);
 	if (r == 0)
 		leave_behind(s);
@@ -713,8 +728,8 @@ static bool give_way(struct server *s)
 	atomic_store(&s->ov.shared.header->drained, 0);
 	if (r == 0)
 		session_go_on(&s->ov);
-	if ((r = rest_start(&s->ov)) < 0)
-		log_line(LOG_ERROR, "rest", "%s (ignoring)", strerror(-r));
+	if ((r = start_asking(s)) < 0)
+		log_line(LOG_ERROR, "a thread", "%s (ignoring)", strerror(-r));
 	if (walks && (r = converge_start(s->ov.converger)) < 0)
 		log_line(LOG_ERROR, "converge", "%s", strerror(-r));
 	handle_heard(s);
@@ -803,7 +818,7 @@ int server_main(const struct overlay_options *options, const struct server_fds *
 	}
 	if (r == 0) {
 		step = "a thread";
-		r = rest_start(&s->ov);
+		r = start_asking(s);
 	}
 	if (r == 0) {
 		step = "converger";
@@ -823,7 +838,7 @@ int server_main(const struct overlay_options *options, const struct server_fds *
 		return CHANNEL_EXIT_DRAINED;
 	explainer_wait(&s->explainer);
 	converge_stop(s->ov.converger);
-	rest_stop(&s->ov.rest);
+	stop_asking(s);
 	session_close(&s->ov);
 	cpu_latency_close(&s->ov.cpu_latency);
 	converge_free(s->ov.converger);

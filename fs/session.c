@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fuse.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -27,6 +28,9 @@ enum { DESCRIPTORS = 1024 };
 /* A request for which there is no room is begun again so often. */
 enum { REPEATS_MAX = 3 };
 
+/* Nodes in one call. */
+enum { ASKED_MAX = 512 };
+
 /* Of a thread with a ring; else NULL. */
 static __thread struct reader *own;
 
@@ -36,8 +40,11 @@ static __thread struct serving {
 	uint64_t began_ns; /* for the brake; 0: not, or not any more */
 	enum brake_kind kind;
 	bool is_counted, is_awaited; /* by the turn */
-	unsigned repeats;	     /* overlay_make_room() */
-	unsigned done;		     /* of the threads' when it was begun, or begun again */
+	uint32_t opcode;
+	unsigned repeats;  /* overlay_make_room() */
+	unsigned done;	   /* of the threads' when it was begun, or begun again */
+	bool is_left;	   /* without an answer, for want of a descriptor */
+	uint64_t until_ms; /* it may be repeated for want of one; 0: it was not yet */
 } serving;
 
 /* The ledger's record of the request; what a dead server had counted for it is taken back. */
@@ -72,14 +79,30 @@ void session_note_answer(void)
 	serving.is_counted = false;
 }
 
-bool overlay_make_room(struct overlay *ov)
+/*
+ * A ring gives its thread no other request before this one is answered; another thread reads what is forgotten. For a file's
+ * data the kernel may wait where it is asked to forget the file.
+ */
+static bool can_be_laid_aside(void)
 {
-	bool has_room;
+	return !own && serving.opcode != FUSE_WRITE;
+}
+
+bool overlay_make_room(struct overlay *ov, int error)
+{
+	bool has_room, wants_descriptor = error == EMFILE && descriptors_are_kept(&ov->descriptors);
 
 	/* One that a dead server had begun is judged by what he left of it, which is known the first time only. */
-	if (ledger_is_repeat() || serving.repeats >= REPEATS_MAX)
+	if (ledger_is_repeat())
 		return false;
-	has_room = session_find_room(ov, serving.done);
+	if (wants_descriptor && can_be_laid_aside()) {
+		serving.is_left = true;
+		return true;
+	}
+	if (wants_descriptor)
+		has_room = descriptors_wait(&ov->descriptors, &serving.until_ms);
+	else
+		has_room = serving.repeats < REPEATS_MAX && session_find_room(ov, serving.done);
 	serving.repeats += has_room;
 	return has_room;
 }
@@ -90,6 +113,9 @@ static void process(struct overlay *ov, const struct fuse_buf *buf)
 	struct fuse_session *session = own ? own->session : ov->session;
 
 	serving.repeats = 0;
+	serving.is_left = false;
+	if (!request_opcode(buf->mem, buf->size, &serving.opcode))
+		serving.opcode = 0;
 	serving.done = atomic_load(&ov->threads->done);
 	fuse_session_process_buf(session, buf);
 	for (unsigned begun = 0; begun < serving.repeats; begun++) {
@@ -97,6 +123,10 @@ static void process(struct overlay *ov, const struct fuse_buf *buf)
 		serving.done = atomic_load(&ov->threads->done);
 		fuse_session_process_buf(session, buf);
 	}
+	if (serving.is_left)
+		descriptors_lay_aside(ov, buf->mem, buf->size, serving.until_ms);
+	serving.until_ms = 0;
+	descriptors_note(ov, serving.opcode);
 }
 
 void session_serve(struct overlay *ov, void *bytes, size_t len)
@@ -116,7 +146,7 @@ void session_serve(struct overlay *ov, void *bytes, size_t len)
 	begin_record(ov, bytes, len);
 	/* What is half done already is done here. */
 	if (verdict == GATE_ANSWER_ESTALE && ledger_phase() == LEDGER_BEGUN) {
-		session_answer_estale(ov, bytes, len);
+		session_answer_error(ov, bytes, len, ESTALE);
 	} else {
 		request_begin(bytes, len);
 		serving.ov = ov;
@@ -131,14 +161,28 @@ void session_serve(struct overlay *ov, void *bytes, size_t len)
 		gate_leave(&ov->gate);
 }
 
-void session_answer_estale(struct overlay *ov, const void *bytes, size_t len)
+void session_serve_aside(struct overlay *ov)
+{
+	struct descriptors_request *request = descriptors_take(&ov->descriptors);
+
+	while (request) {
+		struct descriptors_request *next = request->next;
+
+		serving.until_ms = request->until_ms;
+		session_serve(ov, request->bytes, request->len);
+		free(request);
+		request = next;
+	}
+}
+
+void session_answer_error(struct overlay *ov, const void *bytes, size_t len, int error)
 {
 	char reply[64];
-	size_t n = request_error_reply(request_unique(bytes, len), ESTALE, reply);
+	size_t n = request_error_reply(request_unique(bytes, len), error, reply);
 
 	/* -ENOENT: the caller was interrupted meanwhile and no longer waits. */
 	if (write(own ? ring_answer_fd(own->ring) : ov->device_fd, reply, n) < 0 && errno != ENOENT)
-		log_line(LOG_WARNING, "handoff", "answer to a held open: %m");
+		log_line(LOG_WARNING, "serve", "answer %s: %m", strerror(error));
 }
 
 /* For good. */
@@ -519,6 +563,24 @@ void overlay_invalidate_listing(struct overlay *ov, uint64_t node_id)
 {
 	if (listing_may_keep(ov))
 		fuse_lowlevel_notify_inval_inode(ov->session, node_id, 0, 0);
+}
+
+bool overlay_ask_to_forget(struct overlay *ov, const uint64_t *nodes, unsigned count)
+{
+	char bytes[REQUEST_PRUNE_BYTES(ASKED_MAX)];
+
+	for (unsigned asked = 0; asked < count; asked += ASKED_MAX) {
+		unsigned n = count - asked < ASKED_MAX ? count - asked : ASKED_MAX;
+		size_t len = request_prune(nodes + asked, n, bytes);
+
+		if (write(ov->device_fd, bytes, len) >= 0 || errno == ENOMEM)
+			continue;
+		if (errno != ENODEV && errno != ENOTCONN)
+			log_line(LOG_WARNING, "forget",
+				 "the kernel cannot be asked to forget files: %m");
+		return false;
+	}
+	return true;
 }
 
 void overlay_note_idle(struct overlay *ov)

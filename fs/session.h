@@ -68,8 +68,8 @@ bool session_has_ended(const struct overlay *ov);
 /* session_serve: one request, as bytes, in this thread. */
 void session_serve(struct overlay *ov, void *bytes, size_t len);
 
-/* session_answer_estale: the answer to a parked open after the swap. */
-void session_answer_estale(struct overlay *ov, const void *bytes, size_t len);
+/* session_answer_error: the answer, @error (an errno), to a request that libfuse has not seen, or left without one. */
+void session_answer_error(struct overlay *ov, const void *bytes, size_t len, int error);
 
 /* session_close: waits for the threads; only after the connection has ended. */
 void session_close(struct overlay *ov);

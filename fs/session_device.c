@@ -250,8 +250,10 @@ static unsigned take_turn(struct overlay *ov)
 		turn = turn_take(&ov->threads->turn);
 		if (turn == TURN_LATE)
 			session_raise(ov->threads);
-		if (turn == 0 || turn == TURN_CALLED)
+		if (turn == 0 || turn == TURN_CALLED) {
 			session_forget(ov);
+			session_serve_aside(ov);
+		}
 	} while (turn == TURN_CALLED || turn == TURN_LATE);
 	return turn;
 }
@@ -339,6 +341,7 @@ void session_serve_device(struct overlay *ov, struct reader *self)
 		if (!follows || !request_takes_long(buf.mem, (size_t)n) ||
 		    !relay(ov, turn, &buf, (size_t)n))
 			serve_one(ov, affine, turn, how, buf.mem, (size_t)n, opcode);
+		session_serve_aside(ov);
 	}
 	affine_leave(affine);
 	free(buf.mem);

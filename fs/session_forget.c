@@ -28,6 +28,7 @@ void session_forget(struct overlay *ov)
 			sched_yield();
 		}
 	}
+	descriptors_note_freed(&ov->descriptors);
 	atomic_fetch_add(&threads->done, 1);
 	atomic_fetch_sub(&threads->forgetting, 1);
 }
@@ -38,7 +39,8 @@ bool session_forget_later(struct overlay *ov, const void *bytes, size_t len, uin
 	struct request_forget list[FORGETS_BATCH];
 	size_t count = request_forgets(bytes, len, list, FORGETS_BATCH);
 
-	if (count == 0 || !forgets_have_room(&threads->forgets, ov->tree.mount_fd, now_ns) ||
+	if (count == 0 || descriptors_are_awaited(&ov->descriptors) ||
+	    !forgets_have_room(&threads->forgets, ov->tree.mount_fd, now_ns) ||
 	    !forgets_put(&threads->forgets, list, count, now_ns))
 		return false;
 	turn_call(&threads->turn);

@@ -94,6 +94,9 @@ void session_note_answer(void);
 /* session_raise: threads that serve a request are to be done with it (affine_raise()). */
 void session_raise(struct server_threads *threads);
 
+/* session_serve_aside: begins again what found no descriptor, when there may be some (descriptors.h). Between two requests. */
+void session_serve_aside(struct overlay *ov);
+
 /*
  * session_forget: sees to what was laid aside (forgets.h).
  * session_forget_later: lays the request aside, if it is that kind and there is room on disk; @now_ns: clock_now_ns().

@@ -20,6 +20,7 @@
 #   turns_native NAME [VERB]                  waits for its hand-off
 #   within SECONDS COMMAND...                 tries it again and again until it succeeds: for what has no event
 #   stop_process PID                          stops it, and waits until it has
+#   has_prune                                 whether the kernel can be asked to forget files (Linux 6.18)
 #   as UID GID GROUPS COMMAND...              runs a command as another user; GROUPS may be ""
 #
 # The programs are taken from $BIN, the helpers from $TESTBIN/helpers; is_sanitized is not empty where they were built
@@ -337,4 +338,11 @@ as() {
 
 attributes() {
 	stat -c '%u:%g:%a' "$@"
+}
+
+has_prune() {
+	local major minor
+
+	IFS=.- read -r major minor _ < <(uname -r)
+	[ "$major" -gt 6 ] || { [ "$major" = 6 ] && [ "$minor" -ge 18 ]; }
 }

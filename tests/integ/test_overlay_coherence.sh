@@ -68,14 +68,6 @@ soon() {
 	check_same "$text" "$wanted" "$got"
 }
 
-# Whether the kernel can be asked to forget files (Linux 6.18).
-has_prune() {
-	local major minor
-
-	IFS=.- read -r major minor _ < <(uname -r)
-	[ "$major" -gt 6 ] || { [ "$major" = 6 ] && [ "$minor" -ge 18 ]; }
-}
-
 names() {
 	(cd "$1" && printf '%s ' *)
 }

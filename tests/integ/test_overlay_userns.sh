@@ -18,10 +18,16 @@ compare() {
 	check "$1" same_files "$scratch/wanted" "$scratch/got"
 }
 
-# Four make links, each in a directory of its own, until they fail, and print how many, and why they stopped.
+# Four make links, each in a directory of its own, until they fail, and print how many, and why they stopped. They hold each,
+# by a descriptor of which the server does not hear: what is in use the kernel cannot be asked to forget.
 make_links() {
-	perl -MPOSIX -e 'my $dir = shift; for my $p (1 .. 4) { fork and next; my $made = 0;
-		$made++ while $made < 1000 && symlink "anywhere", "$dir/$p/link-$made"; print "$made ", $! + 0, "\n"; exit }
+	perl -MFcntl -e 'my $dir = shift; my @held; for my $p (1 .. 4) { fork and next; my $made = 0;
+		my $link = sub { "$dir/$p/link-$made" };
+		while ($made < 1000 && symlink "anywhere", $link->()) {
+			my $held = sysopen $held[$made], $link->(), O_NOFOLLOW | 010000000; # O_PATH
+			$made++;
+			last unless $held }
+		print "$made ", $! + 0, "\n"; exit }
 		1 while wait > 0' "$1"
 }
 # make_beyond_descriptors DIR LOWER: each inode that is known costs the server one, and each request some for a moment.

@@ -984,6 +984,67 @@ static void node_lookup_keyed_without_descriptors_is_an_error(void **state)
 	assert_int_equal(node_lookup(f->table, fd, &st, 0, &info), 0);
 }
 
+/* What it says of all slots, in steps of @span: one answer for each id at the most. */
+static unsigned choose_all(struct fixture *f, unsigned span, uint64_t *ret_ids)
+{
+	uint32_t slot = 0;
+	unsigned count = 0;
+
+	do
+		count += node_choose_pinned(f->table, &slot, span, ret_ids + count);
+	while (slot != 0);
+	return count;
+}
+
+static void node_choose_pinned_is_of_what_nobody_uses(void **state)
+{
+	enum { FILES = 20, SPAN = 3 };
+	const struct node_open_state opened = { .nopen = 1 };
+	struct fixture *f = *state;
+	uint64_t ids[FILES], chosen[FILES + SPAN];
+	uint32_t root = node_pinned(f->table);
+	struct stat st;
+	char name[16];
+
+	assert_int_equal(root, 1);
+	assert_int_equal(choose_all(f, SPAN, chosen), 0);
+	for (int i = 0; i < FILES; i++) {
+		snprintf(name, sizeof(name), "f%d", i);
+		ids[i] = lookup(f, name).id;
+	}
+	assert_int_equal(node_pinned(f->table), root + FILES);
+	for (unsigned span = 1; span <= SPAN; span++) {
+		assert_int_equal(choose_all(f, span, chosen), FILES);
+		assert_memory_equal(chosen, ids, sizeof(ids));
+	}
+	/* Neither what is open, nor what has no name, nor what the kernel has forgotten, though the run remembers it. */
+	assert_int_equal(node_open_state_set(f->table, ids[0], &opened), 0);
+	{
+		AUTO_FD int fd = make_file(f, "f1", &st);
+
+		assert_int_equal(node_unlinked(f->table, fd, &st), 0);
+	}
+	settle(f, "f2", NODE_SETTLED);
+	node_forget(f->table, ids[2], 1);
+	assert_int_equal(node_pinned(f->table), root + FILES - 1);
+	assert_int_equal(choose_all(f, SPAN, chosen), FILES - 3);
+	assert_memory_equal(chosen, ids + 3, sizeof(ids) - 3 * sizeof(ids[0]));
+	assert_int_equal(lookup(f, "f2").id, ids[2]);
+	assert_int_equal(node_pinned(f->table), root + FILES);
+}
+
+static void node_choose_pinned_with_handles_there_is_nothing(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t chosen[8];
+
+	if (!f->tree.has_handles)
+		return;
+	lookup(f, "a");
+	lookup(f, "b");
+	assert_int_equal(choose_all(f, 4, chosen), 0);
+}
+
 /* Another server on the same memory: what was known stays known. Handles only: keys need their pins. */
 static void node_table_new_attaches_to_what_was_left(void **state)
 {
@@ -1125,6 +1186,8 @@ int main(void)
 		BOTH(node_settle_id_is_the_same_by_node_id),
 		KEYED(node_forget_keyed_gives_its_descriptor_back),
 		KEYED(node_lookup_keyed_without_descriptors_is_an_error),
+		KEYED(node_choose_pinned_is_of_what_nobody_uses),
+		HANDLES(node_choose_pinned_with_handles_there_is_nothing),
 		HANDLES(node_table_new_attaches_to_what_was_left),
 		BOTH(node_table_new_slots_that_contradict_are_refused),
 		BOTH(node_lookup_from_many_threads_balances),

@@ -500,7 +500,6 @@ static void request_patch_init_reply_short_is_refused_or_left(void **state)
 	assert_memory_equal(reply.data, make_init_reply(0x10, 0x8).data, reply.len);
 }
 
-/* Every opcode cut at every byte, and random bytes: nothing is read outside (sanitizers are the judge). */
 static void request_prune_names_the_nodes(void **state)
 {
 	const uint64_t nodes[] = { 0x100000002, 3 };
@@ -555,6 +554,7 @@ static void request_reply_revalidates_follows_the_flag(void **state)
 	}
 }
 
+/* Every opcode cut at every byte, and random bytes: nothing is read outside (sanitizers are the judge). */
 static void request_any_bytes_are_survived(void **state)
 {
 	unsigned seed = 1;

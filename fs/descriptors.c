@@ -1,0 +1,321 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "fs/descriptors.h"
+
+#include <errno.h>
+#include <linux/fuse.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "fs/base/clock.h"
+#include "fs/base/log.h"
+#include "fs/request.h"
+#include "fs/session.h"
+
+enum {
+	SPAN = 256,	/* slots that are looked at with the table locked, some us */
+	STEP_MIN = 16,	/* of descriptors */
+	ASIDE_MS = 500, /* what the kernel forgets is told in some ms, but on a busy machine */
+	ASIDE_MAX = 4096,
+	/* Of those that the server may have: */
+	PART_MOST = 4,	/* all but this part are inodes' */
+	PART_STEP = 16, /* this part is a step */
+};
+
+void descriptors_init(struct descriptors *d)
+{
+	pthread_mutex_init(&d->lock, NULL);
+	clock_cond_init(&d->wanted);
+	clock_cond_init(&d->freed);
+	d->end = &d->first;
+}
+
+/* ---- when to ask ---- */
+
+/* By the limit as it is now: whoever may can change it (prlimit(2)). */
+static void look_at_limit(struct descriptors *d)
+{
+	struct rlimit limit;
+	uint32_t n, step;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	n = limit.rlim_cur < NODE_SLOTS_MAX ? (uint32_t)limit.rlim_cur : NODE_SLOTS_MAX;
+	step = n / PART_STEP;
+	atomic_store(&d->step, step > STEP_MIN ? step : STEP_MIN);
+	atomic_store(&d->most, n - n / PART_MOST);
+}
+
+static uint32_t mark_after(const struct descriptors *d, uint32_t pinned)
+{
+	uint32_t most = atomic_load(&d->most), next = pinned + atomic_load(&d->step);
+
+	return next > most ? next : most;
+}
+
+/* Lock held. */
+static void want(struct descriptors *d)
+{
+	d->is_wanted = true;
+	pthread_cond_signal(&d->wanted);
+}
+
+void descriptors_note(struct overlay *ov, uint32_t opcode)
+{
+	struct descriptors *d = &ov->descriptors;
+	uint32_t mark = atomic_load(&d->mark), pinned, next;
+
+	if (mark == 0)
+		return;
+	if (request_is_forget(opcode) || opcode == FUSE_RELEASE)
+		descriptors_note_freed(d);
+	pinned = node_pinned(ov->nodes);
+	next = mark_after(d, pinned);
+	if (pinned >= mark) {
+		pthread_mutex_lock(&d->lock);
+		want(d);
+		pthread_mutex_unlock(&d->lock);
+	} else if (next < mark) {
+		/* The kernel has forgotten some. Unless it has just been asked again. */
+		atomic_compare_exchange_strong(&d->mark, &mark, next);
+	}
+}
+
+void descriptors_note_freed(struct descriptors *d)
+{
+	atomic_store(&d->is_freed, true);
+	if (atomic_load(&d->waiting) == 0)
+		return;
+	pthread_mutex_lock(&d->lock);
+	d->freed_count++;
+	pthread_cond_broadcast(&d->freed);
+	pthread_mutex_unlock(&d->lock);
+}
+
+/* ---- requests without one ---- */
+
+/* The caller's: answered, and freed. */
+static void refuse(struct overlay *ov, struct descriptors_request *list)
+{
+	while (list) {
+		struct descriptors_request *next = list->next;
+		uint32_t opcode = 0;
+
+		request_opcode(list->bytes, list->len, &opcode);
+		log_line(LOG_WARNING, "descriptors", "request %u to node=%llu: %s", opcode,
+			 (unsigned long long)request_node(list->bytes, list->len),
+			 strerror(EMFILE));
+		session_answer_error(ov, list->bytes, list->len, EMFILE);
+		free(list);
+		list = next;
+	}
+}
+
+static uint64_t until_of(uint64_t until_ms)
+{
+	return until_ms ? until_ms : clock_now_ms() + ASIDE_MS;
+}
+
+void descriptors_lay_aside(struct overlay *ov, const void *bytes, size_t len, uint64_t until_ms)
+{
+	struct descriptors *d = &ov->descriptors;
+	struct descriptors_request *request = malloc(sizeof(*request) + len);
+	bool is_kept;
+
+	if (!request) {
+		session_answer_error(ov, bytes, len, EMFILE);
+		return;
+	}
+	request->next = NULL;
+	request->until_ms = until_of(until_ms);
+	request->len = len;
+	memcpy(request->bytes, bytes, len);
+	pthread_mutex_lock(&d->lock);
+	is_kept = d->is_running && !d->is_stopping && d->aside < ASIDE_MAX;
+	if (is_kept) {
+		*d->end = request;
+		d->end = &request->next;
+		d->aside++;
+		want(d);
+	}
+	pthread_mutex_unlock(&d->lock);
+	if (!is_kept)
+		refuse(ov, request);
+}
+
+/* Lock held. */
+static struct descriptors_request *take_all(struct descriptors *d)
+{
+	struct descriptors_request *list = d->first;
+
+	d->first = NULL;
+	d->end = &d->first;
+	d->aside = 0;
+	return list;
+}
+
+struct descriptors_request *descriptors_take(struct descriptors *d)
+{
+	struct descriptors_request *list;
+
+	if (!descriptors_are_awaited(d) || !atomic_exchange(&d->is_freed, false))
+		return NULL;
+	pthread_mutex_lock(&d->lock);
+	list = take_all(d);
+	pthread_mutex_unlock(&d->lock);
+	return list;
+}
+
+/* Those that have waited long enough. Lock held. */
+static struct descriptors_request *take_late(struct descriptors *d, uint64_t now_ms)
+{
+	struct descriptors_request *list = NULL, **place = &d->first;
+
+	while (*place) {
+		struct descriptors_request *request = *place;
+
+		if (request->until_ms > now_ms) {
+			place = &request->next;
+			continue;
+		}
+		*place = request->next;
+		request->next = list;
+		list = request;
+		d->aside--;
+	}
+	d->end = place;
+	return list;
+}
+
+/* When the first of those will have waited long enough; UINT64_MAX: there is none. Lock held. */
+static uint64_t first_late_ms(const struct descriptors *d)
+{
+	uint64_t first = UINT64_MAX;
+
+	for (const struct descriptors_request *r = d->first; r; r = r->next)
+		first = r->until_ms < first ? r->until_ms : first;
+	return first;
+}
+
+bool descriptors_wait(struct descriptors *d, uint64_t *io_until_ms)
+{
+	uint64_t now = clock_now_ms(), until_ms = until_of(*io_until_ms);
+	const struct timespec until = clock_until(until_ms > now ? until_ms - now : 0);
+	unsigned before;
+	bool is_freed;
+
+	*io_until_ms = until_ms;
+	pthread_mutex_lock(&d->lock);
+	d->waiting++;
+	want(d);
+	before = d->freed_count;
+	while (d->freed_count == before && d->is_running && !d->is_stopping &&
+	       pthread_cond_timedwait(&d->freed, &d->lock, &until) != ETIMEDOUT)
+		;
+	is_freed = d->freed_count != before;
+	d->waiting--;
+	pthread_mutex_unlock(&d->lock);
+	return is_freed;
+}
+
+/* ---- the thread ---- */
+
+/* Returns whether the kernel may be asked again. */
+static bool ask(struct overlay *ov)
+{
+	struct descriptors *d = &ov->descriptors;
+	uint32_t wanted, chosen = 0, slots = node_slots(ov->nodes);
+	bool may_ask = true;
+
+	look_at_limit(d);
+	/* Not again for the same: what it forgets is told later, and may be none of them. */
+	atomic_store(&d->mark, mark_after(d, node_pinned(ov->nodes)));
+	wanted = 2 * atomic_load(&d->step);
+	for (uint32_t looked = 0; may_ask && chosen < wanted && looked < slots; looked += SPAN) {
+		uint64_t ids[SPAN];
+		unsigned count = node_choose_pinned(ov->nodes, &d->slot, SPAN, ids);
+
+		may_ask = overlay_ask_to_forget(ov, ids, count);
+		chosen += count;
+	}
+	return may_ask;
+}
+
+/* Waits until it is to ask, or requests have waited long enough, which are the caller's. Returns whether it is to go on. */
+static bool wait_for_work(struct descriptors *d, bool *ret_is_wanted,
+			  struct descriptors_request **ret_late)
+{
+	bool goes_on;
+
+	*ret_late = NULL;
+	pthread_mutex_lock(&d->lock);
+	while (!d->is_wanted && !d->is_stopping && !*ret_late) {
+		uint64_t now = clock_now_ms(), late = first_late_ms(d);
+		const struct timespec until = clock_until(late > now ? late - now : 0);
+
+		if (late == UINT64_MAX)
+			pthread_cond_wait(&d->wanted, &d->lock);
+		else if (late > now)
+			pthread_cond_timedwait(&d->wanted, &d->lock, &until);
+		else
+			*ret_late = take_late(d, now);
+	}
+	goes_on = !d->is_stopping;
+	*ret_is_wanted = d->is_wanted;
+	d->is_wanted = false;
+	pthread_mutex_unlock(&d->lock);
+	return goes_on;
+}
+
+static void *ask_kernel(void *argument)
+{
+	struct overlay *ov = argument;
+	struct descriptors *d = &ov->descriptors;
+	struct descriptors_request *late;
+	bool may_ask = true, is_wanted;
+
+	while (may_ask && wait_for_work(d, &is_wanted, &late)) {
+		refuse(ov, late);
+		may_ask = !is_wanted || ask(ov);
+	}
+	atomic_store(&d->mark, 0);
+	pthread_mutex_lock(&d->lock);
+	d->is_stopping = true;
+	late = take_all(d);
+	pthread_cond_broadcast(&d->freed);
+	pthread_mutex_unlock(&d->lock);
+	refuse(ov, late);
+	return NULL;
+}
+
+int descriptors_start(struct overlay *ov)
+{
+	const struct shared_header *h = ov->shared.header;
+	struct descriptors *d = &ov->descriptors;
+	int r;
+
+	if (ov->tree.has_handles || !request_can_prune(h->init_request, h->init_request_len))
+		return 0;
+	look_at_limit(d);
+	atomic_store(&d->mark, mark_after(d, 0));
+	pthread_mutex_lock(&d->lock);
+	d->is_stopping = d->is_wanted = false;
+	r = pthread_create(&d->thread, NULL, ask_kernel, ov);
+	d->is_running = r == 0;
+	pthread_mutex_unlock(&d->lock);
+	return -r;
+}
+
+void descriptors_stop(struct descriptors *d)
+{
+	bool was_running;
+
+	pthread_mutex_lock(&d->lock);
+	was_running = d->is_running;
+	d->is_running = false;
+	d->is_stopping = true;
+	pthread_cond_signal(&d->wanted);
+	pthread_mutex_unlock(&d->lock);
+	if (was_running)
+		pthread_join(d->thread, NULL);
+}

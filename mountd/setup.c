@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "fs/base/clock.h"
 #include "fs/base/log.h"
 #include "mountd/device_host.h"
 #include "mountd/dry_run.h"
@@ -478,8 +479,9 @@ static void settle(struct mounting *x)
 {
 	uint64_t ms = x->request->has_settle ? x->request->settle_ms : x->front->settle_ms;
 	const char *state = x->vol->handoff ? "native" : "converged";
+	const uint64_t began = clock_now_ms();
 
-	for (uint64_t spent = 0; spent < ms && fits(x, ms); spent += SETTLE_LOOK_MS) {
+	for (uint64_t spent; (spent = clock_now_ms() - began) < ms && fits(x, ms);) {
 		uint64_t step = ms - spent < SETTLE_LOOK_MS ? ms - spent : SETTLE_LOOK_MS;
 		struct answer ignored = { 0 };
 		enum proto_exit done = manager_wait(x->m, x->vol->id, state, step, -1, &ignored);

@@ -28,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FIRST_UID = 1000, WORKERS_MAX = 16, BYTES = 3 * 4096 + 17, NAMES = 40, LIMIT_MS = 2000 };
+enum { FIRST_UID = 1000, WORKERS_MAX = 16, BYTES = 3 * 4096 + 17, NAMES = 40, LIMIT_MS = 8000 };
 
 struct worker {
 	unsigned seed, gid;

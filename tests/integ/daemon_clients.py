@@ -73,9 +73,7 @@ resource.setrlimit(resource.RLIMIT_NOFILE, (4096, max(4096, resource.getrlimit(r
 threads = status_of("Threads")
 memory = status_of("VmRSS")
 late = looker()  # looked at in the end
-late.sendall(b"\x10\x00")
 late_body = looker()
-late_body.sendall(frame({"command": "ping"})[:-3])
 
 idle = [connect() for _ in range(1000)]
 check("a thousand idle connections are held", answers_root())
@@ -103,6 +101,8 @@ check("root is answered while strangers watch", answers_root())
 check("memory stays small", status_of("VmRSS") < memory + 32 * 1024, (memory, status_of("VmRSS")))
 for s in crowd + idle:
     s.close()
+late.sendall(b"\x10\x00")
+late_body.sendall(frame({"command": "ping"})[:-3])
 check("when they are gone nothing stays", falls_to("Threads", threads + 2) and answers_root(),
       (threads, status_of("Threads")))
 

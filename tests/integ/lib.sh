@@ -17,6 +17,8 @@
 #   fill_up FILE                              writes to it until no byte goes in
 #   overlay NAME SOURCE TARGET OPTION...      mounts, with a control socket under that NAME
 #   keeper NAME send|get|wait ...             talks to it (tests/helpers/keeper_ctl.c)
+#   upgrade_overlay NAME PROGRAM              it takes over; where requests take too long it is asked again, for a
+#                                             minute. What the keeper said is in $scratch/answer
 #   turns_native NAME [VERB]                  waits for its hand-off
 #   within SECONDS COMMAND...                 tries it again and again until it succeeds: for what has no event
 #   stop_process PID                          stops it, and waits until it has
@@ -224,7 +226,7 @@ no_process_stays() {
 	pids=$(overlay_pids)
 	[ -z "$pids" ] && return
 	# shellcheck disable=SC2086
-	KEEPER_CTL_TIMEOUT=10 "$helpers/keeper_ctl" gone $pids
+	KEEPER_CTL_TIMEOUT=60 "$helpers/keeper_ctl" gone $pids
 }
 
 no_mount_stays() {
@@ -307,6 +309,14 @@ overlay() {
 	done
 	rm -f "$scratch/run/$name"
 	"$helpers/keeper_ctl" run "$scratch/run/$name" "$fsgroupfs" "${args[@]}" "$source" "$target"
+}
+
+upgrade_overlay() {
+	local end=$((SECONDS + 60))
+
+	until "$helpers/keeper_ctl" upgrade "$scratch/run/$1" "$2" >"$scratch/answer"; do
+		grep -qF 'a request takes too long' "$scratch/answer" && ((SECONDS < end)) || return
+	done
 }
 
 # Waits for the hand-off; after VERB, when given. A keeper that is gone has done it, or died: look at the

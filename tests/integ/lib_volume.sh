@@ -189,7 +189,7 @@ is_right() {
 }
 
 nothing_mounted() {
-	same '' "$(mounts_below "$scratch")" && same '' "$(overlay_pids)" && same '[]' "$(ctl list --json | jq -c .)"
+	same '' "$(mounts_below "$scratch")" && no_process_stays && same '[]' "$(ctl list --json | jq -c .)"
 }
 
 end_volume_test() {

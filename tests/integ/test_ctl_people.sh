@@ -107,8 +107,9 @@ check 'in its own place' grep -qF $'\033[3A\033[J' "$scratch/watch"
 mkdir "$scratch/slow"
 make_volume tmpfs many
 make_files "$scratch/many" 300
-ctl mount --plugin local --source "$scratch/many" --target "$scratch/slow" --fsgroup "$GROUP" --converge-rate 120 --volume-id slow
-on_terminal 80 24 "$BIN/fsgroupctl" wait slow --for native --timeout 60 >"$scratch/waited"
+ctl mount --plugin local --source "$scratch/many" --target "$scratch/slow" --fsgroup "$GROUP" --converge-rate 20 --volume-id slow
+WHEN=' s left' DO="'$BIN/fsgroupctl' converge slow --rate max" \
+	on_terminal 80 24 "$BIN/fsgroupctl" wait slow --for native --timeout 60 >"$scratch/waited"
 check 'a wait draws how far it is, how fast, and how long it will take' \
 	grep -qE $'\r\033\\[K\\[#*-+\\] +[0-9]+%  converging, [0-9]+ entries, [0-9]+/s, [0-9]+ s left' "$scratch/waited"
 check_same 'and nothing stays of it' '' "$(sed 's/.*\x1b\[K//' "$scratch/waited")"

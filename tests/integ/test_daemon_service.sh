@@ -86,7 +86,7 @@ check_same 'the capabilities were dropped' 0 \
 check_same 'the log is 0600' 600 "$(stat -c %a "$log")"
 check 'a volume with a keeper' ctl mount --plugin local --source "$FSGROUPFS_ROOT/source" --target "$FSGROUPFS_ROOT/second" \
 	--fsgroup 4243 --handoff no --volume-id logged
-read -r keeper_pid < <(overlay_pids)
+keeper_pid=$(awk '/^PPid/ { print $2 }' "/proc/$(field_of logged .server.pid)/status")
 kill_daemon TERM
 head -c 1200000 /dev/zero | tr '\0' 'x' >>"$log"
 "$BIN/fsgroup-mountd" --root "$FSGROUPFS_ROOT" --idle-exit 1

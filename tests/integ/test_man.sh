@@ -83,6 +83,7 @@ run_examples() {
 	check "the examples of $1 work" run_commands "$scratch/examples"
 	ctl unmount --all
 	kill_daemon TERM
+	check "$1: nothing serves what they showed" no_process_stays
 	umount /srv /mnt
 }
 for page in "${pages[@]}"; do

@@ -90,6 +90,7 @@ check 'native: a new group makes it an overlay once more' ctl update "$pod" --fs
 check_same 'native: with these options' rw,noatime "$(options_of "$pod")"
 check 'native: another volume at its place, right after its umount' eval \
 	'ctl wait "$pod" --for native --timeout 20 && umount "$pod" && mount -t fsgroupfs -o gid=7 "$scratch/empty" "$pod"'
+check 'native: it becomes native' ctl wait "$pod" --for native --timeout 20
 check 'native: umount -l' umount -l "$pod"
 check 'native: is gone' goes "$pod"
 
@@ -106,9 +107,11 @@ check 'with its options' has_option "$pod" nosuid
 check_same 'and the second' "$GROUP emptyDir" "$(stat -c %g "$two") $(ctl status "$two" --json | jq -r .plugin)"
 check_fails 'and none with noauto' mountpoint -q "$scratch/empty"
 check 'they become native' ctl wait "$pod" --for native --timeout 20
+check 'both of them' ctl wait "$two" --for native --timeout 20
 check 'mount -a again is a success' mount -T "$scratch/fstab" -a
 check_same 'and mounts nothing' 1 "$(mounts_below "$scratch" | grep -cxF "$pod")"
 echo precious >"$two/file"
+check 'they are native' eval 'ctl wait "$pod" --for native --timeout 20 && ctl wait "$two" --for native --timeout 20'
 check 'umount of both' umount "$pod" "$two"
 check 'the first is gone' goes "$pod"
 check 'mount by its place' mount -T "$scratch/fstab" "$two"
@@ -192,6 +195,7 @@ check 'is gone' goes "$pod"
 check 'fake: nothing is done' mount -f -t fsgroupfs -o gid=7 "$data" "$pod"
 check_same 'fake: nothing is mounted' '[]' "$(ctl list --json | jq -c .)"
 check 'without effect: is said' eval 'mount -t fsgroupfs -o gid=7,sync "$scratch/empty" "$pod" 2>&1 | grep -q "sync is of the source"'
+check 'it becomes native' ctl wait "$pod" --for native --timeout 20
 check 'umount' umount "$pod"
 check 'is gone' goes "$pod"
 mkdir -p "$FSGROUPFS_ROOT/etc/fsgroupfs"
@@ -213,7 +217,8 @@ check 'place: mount(8)' says 32 "$other" elsewhere mount -t fsgroupfs "$data" "$
 elsewhere "$BIN/fsgroup-flexvolume" mount "$pod" '{"plugin": "emptyDir"}' >"$scratch/answer" || true
 check 'place: kubelet'\''s driver' grep -q "$other" "$scratch/answer"
 check_same 'place: nothing was mounted' '[]' "$(ctl list --json | jq -c .)"
-check 'place: the daemon has no more files open' [ "$(files_of_daemon)" -le "$files" ]
+no_more_files() { [ "$(files_of_daemon)" -le "$files" ]; }
+check 'place: the daemon has no more files open' within 10 no_more_files
 check 'place: mount(8) with -N' elsewhere mount -N "/proc/$$/ns/mnt" -t fsgroupfs -o "gid=$GROUP,handoff=no" "$data" "$pod"
 check_same 'place: is here' "$GROUP" "$(stat -c %g "$pod/d0")"
 # shellcheck disable=SC2016

@@ -118,14 +118,12 @@ marks() {
 	getfattr -R -h -m 'trusted.fsgroupfs' "$lower" 2>/dev/null || true
 }
 
+has_no_marks() { [ -z "$(marks)" ]; }
+
 # The finished run is on record: no mark stays.
 record_finished() {
 	keeper main send finished >/dev/null
-	for _ in {1..100}; do
-		[ -n "$(marks)" ] || break
-		# The end of the marks has no event.
-		sleep 0.05
-	done
+	within 60 has_no_marks || true
 	same '' "$(marks)"
 }
 

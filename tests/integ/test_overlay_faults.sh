@@ -192,7 +192,7 @@ for type in ext4 xfs; do
 	begin "$type"
 	make_lower 300
 	sync -f "$volume"
-	start converge_rate=500
+	start converge_rate=40
 	keeper main wait 'changed>=20'
 	xfs_io -x -c shutdown "$volume" >/dev/null
 	keeper main send rate rate=0 >/dev/null

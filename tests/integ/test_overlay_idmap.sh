@@ -119,10 +119,8 @@ overlay handed "$scratch/lower" "$scratch/view" "gid=$gid,idmap=yes,paused"
 "$idmap" mount "$map" "$scratch/view" "$scratch/pod"
 keeper handed send resume >/dev/null
 keeper handed wait state=converged
-reason() {
-	keeper handed get reason
-}
-check_same 'an idmapped copy keeps the overlay from being handed off' 'it is mounted at another place too' "$(reason)"
+check 'an idmapped copy keeps the overlay from being handed off' \
+	keeper handed wait 'reason=it is mounted at another place too'
 umount "$scratch/pod"
 check 'without it it is' turns_native handed
 umount "$scratch/view"

@@ -116,7 +116,8 @@ try_mode() {
 	fds_before=$(count_fds "$keeper_pid")
 	shared_before=$(shared_of "$keeper_pid")
 	check "$fs, $mode: $COUNT servers are killed" kill_many "$mode"
-	fds_after=$(count_fds "$keeper_pid")
+	gathers_none() { fds_after=$(count_fds "$keeper_pid") && [ "$fds_after" -le $((fds_before + 12)) ]; }
+	within 20 gathers_none || true
 	printf '# shared memory: %s kB, then %s kB\n' "$shared_before" "$(shared_of "$keeper_pid")"
 	printf '# keeper: %s descriptors, then %s; Pss %s kB\n' "$fds_before" "$fds_after" "$(pss_of "$keeper_pid")"
 	printf '# walked: %s of %s\n' "$(keeper main get seen)" "$(keeper main get total)"

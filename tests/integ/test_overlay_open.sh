@@ -149,7 +149,8 @@ sysctl fs.protected_{fifos,hardlinks,regular,symlinks} | sed 's/^/#  /'
 check 'in a directory like /tmp: root' tried protected 0:0
 check 'in a directory like /tmp: a member' tried protected "1500:1500:$gid"
 check 'in a directory like /tmp: a stranger' tried protected 1600:1600
-mount -o remount,ro "$volume"
+# What was removed and closed last the server may be told of yet.
+check 'the disk becomes read-only' within 20 mount -o remount,ro "$volume"
 check 'on a disk that is read-only now' tried read_only 0:0
 check_same 'where nothing is written' 5 "$(answers read_only ' EROFS$')"
 mount -o remount,rw "$volume"

@@ -46,7 +46,7 @@ git -C "$lower/repository" add .
 git -C "$lower/repository" -c user.name=x -c user.email=x@localhost commit -qm first
 chown -R root:root "$lower/repository" "$lower/tree"
 
-overlay programs "$lower" "$view" gid=$GROUP handoff=no exclude=postgres/ converge_rate=60
+overlay programs "$lower" "$view" gid=$GROUP handoff=no exclude=postgres/ converge_rate=10
 
 # ---- PostgreSQL keeps its 0700, by a pattern, and works ----
 
@@ -125,7 +125,7 @@ stress() {
 	for name in $stressors; do
 		[ "$1" != "$name" ] || args+=("--$name" "$(instances "$name")" "--$name-ops" 60)
 	done
-	(cd "$2" && worker timeout 60 stress-ng --verify -q --timeout 5 --temp-path "$2" "${args[@]}") \
+	(cd "$2" && worker timeout 300 stress-ng --verify -q --timeout 5 --temp-path "$2" "${args[@]}") \
 		>"$scratch/stress.log" 2>&1
 }
 unfit=0

@@ -112,7 +112,8 @@ check_same 'a second one too' "$entries" "$(look)"
 again=$(memory_kib "$server")
 printf '# %d bytes of the server an inode that was looked up\n' $(((known - before) * 1024 / entries))
 printf '# memory: %d KiB at first, %d after a walk, %d after two\n' "$before" "$known" "$again"
-check_same 'no descriptor an inode' "$before_fds" "$(descriptors "$server")"
+has_descriptors() { [ "$(descriptors "$server")" = "$1" ]; }
+check 'no descriptor an inode' within 20 has_descriptors "$before_fds"
 check 'a second walk takes no more memory' [ $((again - known)) -lt 2048 ]
 check 'an inode takes less than 256 bytes' [ $(((known - before) * 1024 / entries)) -lt 256 ]
 walk_and_forget() {
@@ -127,7 +128,7 @@ check "$walks walks, with the kernel forgetting between them" walk_and_forget
 after=$(memory_kib "$server")
 printf '# memory: %d KiB after all the walks; resident %d KiB\n' "$after" "$(field "$server" VmRSS)"
 check 'take no more memory than two' [ $((after - again)) -lt $((again / 10 + 2048)) ]
-check_same 'and no descriptors' "$before_fds" "$(descriptors "$server")"
+check 'and no descriptors' within 20 has_descriptors "$before_fds"
 check 'converges to native' turns_native main resume
 check_same 'all of it' "$entries" "$(find "$lower" -group "$gid" | wc -l)"
 check 'unmounts, and its processes end' unmount "$target"
@@ -169,7 +170,7 @@ before_fds=$(descriptors_paused "$(keeper main get server_pid)")
 mkdir "$target/dir/"{1..300}
 rmdir "$target/dir/"{1..300}
 are_not_held() { [ "$(descriptors "$(keeper main get server_pid)")" = "$before_fds" ]; }
-check 'are not held' within 5 are_not_held
+check 'are not held' within 20 are_not_held
 check 'converges' keeper main wait state=converged resume
 check_same 'nor walked for' 2 "$(keeper main get seen)"
 check 'unmounts, and its processes end' unmount "$target"

@@ -82,7 +82,7 @@ late stopped same &
 late_drain=$!
 
 upgrade() {
-	"$helpers/keeper_ctl" upgrade "$scratch/run/main" "$scratch/$1" >"$scratch/answer"
+	upgrade_overlay main "$scratch/$1"
 }
 
 # The old server must be there still, and the answer must say why.
@@ -281,7 +281,7 @@ for layer in 2 3 4; do
 	layers=("$below" "${layers[@]}")
 done
 upgrade_top() {
-	"$helpers/keeper_ctl" upgrade "$scratch/run/layer4" "$scratch/$1" >"$scratch/answer"
+	upgrade_overlay layer4 "$scratch/$1"
 }
 # Below is an overlay, too: a handle of its file is good for as long as the kernel knows the file, so it is held.
 : >"$scratch/layer3/written"
@@ -324,10 +324,10 @@ waits_at_root() {
 }
 # In pthread_join(2), which is a futex(2): for the walk to end.
 is_giving_way() { grep -q '^futex' "/proc/$frozen_server/wchan"; }
-check 'the walk waits for the disk' within 5 waits_at_root
+check 'the walk waits for the disk' within 20 waits_at_root
 "$helpers/keeper_ctl" upgrade "$scratch/run/frozen" "$scratch/same" >"$scratch/frozen.answer" 2>&1 &
 frozen_upgrade=$!
-check 'and the server for the walk' within 5 is_giving_way
+check 'and the server for the walk' within 20 is_giving_way
 keeper frozen send converge >"$scratch/answer"
 keeper frozen send pause >"$scratch/answer"
 check_fails 'it is not followed' wait "$frozen_upgrade"

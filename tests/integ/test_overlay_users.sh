@@ -118,9 +118,9 @@ make_lower lower
 mkdir "$lower/many"
 for ((i = 0; i < 400; i++)); do : >"$lower/many/$i"; done
 chown -R 1000:1000 "$lower/many"
-overlay main "$lower" "$target" "gid=$gid" converge_rate=200
+overlay main "$lower" "$target" "gid=$gid" converge_rate=20
 keeper main wait 'seen>=20'
-keeper main send rate rate=20 >/dev/null
+keeper main send rate rate=5 >/dev/null
 for ((i = 0; i < 400; i += 7)); do
 	owner chmod 600 "$target/many/$i"
 done

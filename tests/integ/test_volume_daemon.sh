@@ -56,7 +56,7 @@ check 'the next call starts another' ctl list
 
 make_files "$data" 2000
 check 'mount, slowly' ctl mount --plugin local --source "$data" --target "$pod" --fsgroup "$GROUP" \
-	--converge-rate 500 --volume-id live
+	--converge-rate 20 --volume-id live
 kill_daemon KILL
 check_same 'without a daemon the volume works' "0:$GROUP:660" "$(attributes "$pod/d19/f1999")"
 check 'and can be written' sh -c 'echo more >"$1/d19/new"' _ "$pod"

@@ -33,13 +33,14 @@ exec 7<"$pod/d1/f100"
 check 'its server is killed' kill_server
 check_same 'an open file stays open' 100 "$(cat <&7)"
 exec 7<&-
-check_same 'status counts it' 1 "$(restarts_of)"
+counts() { [ "$(restarts_of)" = "$1" ]; }
+check 'status counts it' within 20 counts 1
 check_same 'and what the dead one was asked' 1 "$(field_of vol .server.requests.OPEN)"
 check 'and names another' test "$(server)" != "$first"
 check 'the daemon is killed' kill_daemon KILL
 check 'and after it the server' kill -9 "$(server)"
 check_same 'the view goes on without' "0:$GROUP:660" "$(attributes "$pod/d2/f299")"
-check_same 'and a new daemon knows of both' 2 "$(restarts_of)"
+check 'and a new daemon knows of both' within 20 counts 2
 
 # ---- its processes are nobody else's ----
 
@@ -113,9 +114,11 @@ kill -CONT "$(server)"
 
 check 'a server that keeps dying is given up' kill_until_failed vol
 check_same 'status says why' 'server keeps dying' "$(field_of vol .reason)"
-check_same 'events too' 'server keeps dying' \
-	"$(ctl events --json | jq -rs '[.[] | if type == "array" then .[] else . end | select(.kind == "failed")][0].message' |
-		sed 's/.*: //')"
+is_event() {
+	[ "$(ctl events --json | jq -rs '[.[] | if type == "array" then .[] else . end | select(.kind == "failed")][0].message' |
+		sed 's/.*: //')" = 'server keeps dying' ]
+}
+check 'events too' within 20 is_event
 check 'wait does not wait' refuses 1 'server keeps dying' wait vol --for native --timeout 30
 check 'requests fail at once' fails timeout 2 ls "$pod/d1"
 check 'recover' ctl recover vol

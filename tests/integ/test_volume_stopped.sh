@@ -145,12 +145,13 @@ kill -CONT "$(pgrep -P "$keeper" | head -n 1)" || true
 check 'it is stopped still, or another by now' within 20 server_is_stopped
 exec 9<&-
 unmounts_in_time() {
-	timeout 2 "$BIN/fsgroupctl" unmount vol 2>"$scratch/stderr" && return
+	timeout 6 "$BIN/fsgroupctl" unmount vol 2>"$scratch/stderr" && return
 	sed 's/^/#  /' "$scratch/stderr"
 	return 1
 }
-check 'and the volume is unmounted within two seconds' unmounts_in_time
-check 'nothing is left' volumes_are_gone
+# To wait for it would take ten.
+check 'and the volume is unmounted in some seconds' unmounts_in_time
+check 'nothing is left' until_true 20 volumes_are_gone
 
 # ---- and its keeper, too ----
 
@@ -165,7 +166,7 @@ check_same 'nor for a keeper' '' "$(too_slow stop_both each_command)"
 exec 9<&-
 kill_daemon KILL
 check_same 'nor does a daemon that starts' '' "$(only_list() { echo list; } && too_slow stop_both only_list)"
-begin_unmount() { timeout 2 "$BIN/fsgroupctl" unmount vol >"$scratch/stdout" 2>"$scratch/stderr"; }
+begin_unmount() { timeout 6 "$BIN/fsgroupctl" unmount vol >"$scratch/stdout" 2>"$scratch/stderr"; }
 check_fails 'unmount does not wait, either' begin_unmount
 check 'it says why' grep -q 'its keeper is stopped' "$scratch/stderr"
 check_same 'nothing is at the target' '' "$(mounts_below "$pod")"
@@ -198,7 +199,7 @@ touch "$pod/d1/newer" &
 toucher=$!
 stopped=$(server)
 check 'its server waits for it' until_true 10 waits_in_kernel "$stopped"
-begin_unmount() { timeout 2 "$BIN/fsgroupctl" unmount "$@" vol >"$scratch/stdout" 2>"$scratch/stderr"; }
+begin_unmount() { timeout 6 "$BIN/fsgroupctl" unmount "$@" vol >"$scratch/stdout" 2>"$scratch/stderr"; }
 check 'a lazy unmount does not wait for it' begin_unmount --lazy
 thaw
 wait "$toucher" || true

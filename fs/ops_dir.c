@@ -16,7 +16,7 @@
 /*
  * Directories are read without state: a request carries the file system's own cookie of the last entry,
  * and that is where reading goes on. So nothing is lost with a server, and concurrent creations and
- * deletions behave as on the lower tree.
+ * deletions behave as on the lower tree; where cookies are good only for who has the directory open, it is kept open (cursors.h).
  */
 
 enum { ENTRIES_BYTES = 64 * 1024 };
@@ -48,6 +48,8 @@ struct listing {
 	bool is_told; /* with attributes, a moment ago: names are enough */
 	char *buffer;
 	size_t size, used;
+	off_t next;   /* the cookie of the last entry */
+	bool is_past; /* more was read than is in the reply */
 };
 
 static bool is_dot(const char *name)
@@ -72,6 +74,7 @@ static int add(struct listing *l, const struct tree_entry *entry)
 		if (need > room)
 			return 0;
 		l->used += need;
+		l->next = entry->next;
 		return 1;
 	}
 	need = fuse_add_direntry_plus(l->req, NULL, 0, entry->name, NULL, 0);
@@ -91,6 +94,7 @@ static int add(struct listing *l, const struct tree_entry *entry)
 		/* Any other error: a name without attributes; the lookup that follows tells the user. */
 	}
 	l->used += fuse_add_direntry_plus(l->req, at, room, entry->name, &found, entry->next);
+	l->next = entry->next;
 	return 1;
 }
 
@@ -119,11 +123,34 @@ static int fill(struct listing *l, int fd)
 		for (ssize_t at = 0; at < n;) {
 			const struct tree_entry *entry = (const void *)(entries + at);
 
-			if (add(l, entry) == 0)
+			if (add(l, entry) == 0) {
+				l->is_past = true;
 				return 0;
+			}
 			at += entry->reclen;
 		}
 	}
+}
+
+/* Opens the directory where the listing goes on behind the entry with the cookie @offset; 0: where it begins. */
+static int open_at(const struct listing *l, off_t offset, int flags, int *ret_fd)
+{
+	int r;
+
+	*ret_fd = offset != 0 ? cursors_take(&l->ov->cursors, l->dir->id, offset, flags) : -1;
+	if (*ret_fd >= 0)
+		return 0;
+	r = tree_reopen(l->dir_fd, S_IFDIR, O_RDONLY | O_DIRECTORY | flags, ret_fd);
+	return r == 0 && offset != 0 ? tree_seek(*ret_fd, offset) : r;
+}
+
+/* For the request that goes on, if cookies may be good only for @fd, which is taken over. */
+static void keep_open(const struct listing *l, int flags, int fd)
+{
+	AUTO_FD int kept = fd;
+
+	if (!l->ov->tree.is_local && l->used > 0 && (!l->is_past || tree_seek(fd, l->next) == 0))
+		cursors_put(&l->ov->cursors, l->dir->id, l->next, flags, take_fd(&kept));
 }
 
 static void read_dir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, bool plus)
@@ -135,22 +162,27 @@ static void read_dir(fuse_req_t req, fuse_ino_t ino, size_t size, off_t offset, 
 	AUTO_FD int dir_fd = -1;
 	AUTO_FD int fd = -1;
 	struct node_info dir;
-	struct listing l = { .req = req, .ov = ov, .plus = plus, .buffer = buffer, .size = size };
+	struct listing l = { .req = req,
+			     .ov = ov,
+			     .dir = &dir,
+			     .plus = plus,
+			     .buffer = buffer,
+			     .size = size,
+			     .next = offset };
 	/* Where nobody else uses the lower tree the kernel has kept what it asks for again (listing.h). */
 	bool may_be_told = plus && !ov->is_exclusive;
 	uint64_t began = may_be_told ? clock_now_ms() : 0;
 	int r = buffer ? node_open(ov->nodes, ino, &dir_fd, &dir) : -ENOMEM;
 
+	l.dir_fd = dir_fd;
 	if (r == 0)
-		r = tree_reopen(dir_fd, S_IFDIR, O_RDONLY | O_DIRECTORY | noatime, &fd);
-	if (r == 0 && offset != 0)
-		r = tree_seek(fd, offset);
+		r = open_at(&l, offset, noatime, &fd);
 	if (r == 0) {
-		l.dir = &dir;
-		l.dir_fd = dir_fd;
 		l.is_told = may_be_told && primed_is_told(&ov->primed, ino, offset, began);
 		r = fill(&l, fd);
 	}
+	if (r == 0)
+		keep_open(&l, noatime, take_fd(&fd));
 	if (r == 0 && may_be_told && !l.is_told)
 		primed_note(&ov->primed, ino, offset, began);
 	/* Before the reply, which is what the kernel takes for the end. */

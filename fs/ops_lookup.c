@@ -76,6 +76,7 @@ void ops_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 void ops_forgotten(struct overlay *ov, fuse_ino_t ino, uint64_t count)
 {
 	node_forget(ov->nodes, ino, count);
+	cursors_drop(&ov->cursors, ino);
 	primed_note_forgets(&ov->primed, 1);
 }
 

@@ -16,6 +16,7 @@
 #include "fs/caller.h"
 #include "fs/converge.h"
 #include "fs/cpu_latency.h"
+#include "fs/cursors.h"
 #include "fs/descriptors.h"
 #include "fs/gate.h"
 #include "fs/node.h"
@@ -45,6 +46,7 @@ struct overlay {
 	struct rest rest;
 	struct descriptors descriptors;
 	struct primed primed;
+	struct cursors cursors;
 	struct cpu_latency cpu_latency;
 	struct fuse_session *session;
 	struct server_threads *threads; /* of session.c */

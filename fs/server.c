@@ -532,6 +532,7 @@ static int prepare(struct server *s, const struct overlay_options *options,
 	prctl(PR_SET_NAME, "fsgroupfs-srv");
 	rest_init(&ov->rest);
 	descriptors_init(&ov->descriptors);
+	cursors_init(&ov->cursors);
 	primed_init(&ov->primed, ov->entry_timeout);
 	signal(SIGIO, SIG_IGN);		       /* tree_has_no_writer() */
 	prctl(PR_SET_THP_DISABLE, 0, 0, 0, 0); /* the keeper's own thrift */
@@ -842,6 +843,7 @@ int server_main(const struct overlay_options *options, const struct server_fds *
 	session_close(&s->ov);
 	cpu_latency_close(&s->ov.cpu_latency);
 	converge_free(s->ov.converger);
+	cursors_fini(&s->ov.cursors);
 	node_table_free(s->ov.nodes);
 	tree_fini(&s->ov.tree);
 	shared_fini(&s->ov.shared);

@@ -95,6 +95,11 @@ bool overlay_make_room(struct overlay *ov, int error)
 	/* One that a dead server had begun is judged by what he left of it, which is known the first time only. */
 	if (ledger_is_repeat())
 		return false;
+	/* Listings go on without. */
+	if (error == EMFILE && serving.repeats < REPEATS_MAX && cursors_drop(&ov->cursors, 0) > 0) {
+		serving.repeats++;
+		return true;
+	}
 	if (wants_descriptor && can_be_laid_aside()) {
 		serving.is_left = true;
 		return true;

@@ -77,6 +77,13 @@ static bool may_go_on(void *context, bool *io_rested)
 	return pace_wait(&((struct converger *)context)->pace, io_rested);
 }
 
+static bool find_descriptor(void *context, uint64_t *io_until_ms)
+{
+	const struct converge_events *events = &((struct converger *)context)->events;
+
+	return events->find_descriptor(events->context, io_until_ms);
+}
+
 /* ---- one entry ---- */
 
 /* @fd: of the file, to see whether an attribute of it is the cause; -1: it could not be opened. */
@@ -207,11 +214,14 @@ static int converge_entry(struct converger *c, struct visited *v)
 {
 	struct shared_header *h = header(c);
 	struct node_info node;
+	uint64_t until_ms = 0;
 	int r;
 
 	/* What a user is making this moment is not pending, though the table does not know it yet. */
 	run_creation_wait(c->run);
-	r = converge_inode(c, v, &node);
+	do
+		r = converge_inode(c, v, &node);
+	while (r == -EMFILE && find_descriptor(c, &until_ms));
 	if (r == -EISDIR)
 		return r;
 	atomic_fetch_add(&h->seen, 1);
@@ -247,6 +257,7 @@ static bool on_file(void *context, const struct walk_dir *dir, int dir_fd,
 	uint64_t exclude =
 		exclude_child(c->run->options->exclude, walk_state(dir), entry->name, false);
 	AUTO_FD int fd = -1;
+	uint64_t until_ms = 0;
 	struct stat st;
 	int r = 0;
 
@@ -265,8 +276,9 @@ static bool on_file(void *context, const struct walk_dir *dir, int dir_fd,
 			return true;
 		}
 	}
-	if (r == 0)
-		r = tree_pin(dir_fd, entry->name, &fd, NULL);
+	while (r == 0 && (r = tree_pin(dir_fd, entry->name, &fd, NULL)) == -EMFILE &&
+	       find_descriptor(c, &until_ms))
+		r = 0;
 	if (r == 0) {
 		struct visited v = {
 			fd, entry->ino, exclude, PLACE_ENTRY, dir, entry->name, dir_fd
@@ -326,7 +338,8 @@ static unsigned thread_count(void)
 /* Walks the tree below @fd. Returns false when it was stopped. */
 static bool walk_below(struct converger *c, int fd, uint64_t exclude)
 {
-	const struct walk_hooks hooks = { may_go_on, on_file, on_enter, on_leave, on_failed, c };
+	const struct walk_hooks hooks = { may_go_on, on_file,	      on_enter, on_leave,
+					  on_failed, find_descriptor, c };
 	int r = walk_tree(c->run->tree, fd, exclude, thread_count(), WAITING_THREADS_MAX, &hooks);
 
 	if (r < 0 && r != -ESTALE)

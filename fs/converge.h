@@ -32,6 +32,8 @@ struct converge_events {
 	void (*state_changed)(void *context);
 	/* finished: the walk reached the root; counters and failures are in the shared header. */
 	void (*finished)(void *context);
+	/* find_descriptor: the walk's (walk.h). */
+	bool (*find_descriptor)(void *context, uint64_t *io_until_ms);
 	void *context;
 };
 

@@ -18,8 +18,9 @@ enum {
 	ASIDE_MS = 500, /* what the kernel forgets is told in some ms, but on a busy machine */
 	ASIDE_MAX = 4096,
 	/* Of those that the server may have: */
-	PART_MOST = 4,	/* all but this part are inodes' */
-	PART_STEP = 16, /* this part is a step */
+	PART_OTHERS = 4, /* this part is for anything but inodes, */
+	OTHERS_MIN = 64, /* and no less than this: some thirty are the server's own */
+	PART_STEP = 16,	 /* this part is a step */
 };
 
 void descriptors_init(struct descriptors *d)
@@ -36,14 +37,15 @@ void descriptors_init(struct descriptors *d)
 static void look_at_limit(struct descriptors *d)
 {
 	struct rlimit limit;
-	uint32_t n, step;
+	uint32_t n, step, others;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return;
 	n = limit.rlim_cur < NODE_SLOTS_MAX ? (uint32_t)limit.rlim_cur : NODE_SLOTS_MAX;
 	step = n / PART_STEP;
 	atomic_store(&d->step, step > STEP_MIN ? step : STEP_MIN);
-	atomic_store(&d->most, n - n / PART_MOST);
+	others = n / PART_OTHERS > OTHERS_MIN ? n / PART_OTHERS : OTHERS_MIN;
+	atomic_store(&d->most, n > others + STEP_MIN ? n - others : STEP_MIN);
 }
 
 static uint32_t mark_after(const struct descriptors *d, uint32_t pinned)

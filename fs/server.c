@@ -90,6 +90,14 @@ static void on_finished(void *context)
 	session_poke(&s->ov);
 }
 
+static bool on_no_descriptor(void *context, uint64_t *io_until_ms)
+{
+	struct overlay *ov = &((struct server *)context)->ov;
+
+	return descriptors_are_kept(&ov->descriptors) &&
+	       descriptors_wait(&ov->descriptors, io_until_ms);
+}
+
 /* ---- hand-off ---- */
 
 static void finish_hold(struct server *s, bool swapped)
@@ -455,7 +463,8 @@ static int attach(struct server *s, const char **ret_step)
 {
 	struct overlay *ov = &s->ov;
 	const struct overlay_options *options = ov->options;
-	const struct converge_events events = { on_changed, on_state_changed, on_finished, s };
+	const struct converge_events events = { on_changed, on_state_changed, on_finished,
+						on_no_descriptor, s };
 	struct shared_header *h = ov->shared.header;
 	int r;
 

@@ -46,6 +46,11 @@ struct walk_hooks {
 	void (*leave)(void *context, const struct walk_dir *dir, int fd, const struct stat *st);
 	/* An entry, or with name "" the directory itself, that cannot be read: errno, positive. */
 	void (*failed)(void *context, const struct walk_dir *dir, const char *name, int error);
+	/*
+	 * There is no descriptor for the next directory. Whether there may be one now; may block, until *io_until_ms at the
+	 * longest, which is 0 the first time of each.
+	 */
+	bool (*find_descriptor)(void *context, uint64_t *io_until_ms);
 	void *context;
 };
 

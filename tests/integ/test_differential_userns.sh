@@ -23,4 +23,11 @@ for type in tmpfs ext4 xfs btrfs; do
 done
 try_on tmpfs own converging exclusive yes
 try_on tmpfs own paused shared no
+
+# The same with few descriptors, of which the users' open files take a third: the kernel is asked to forget all the time.
+if has_prune; then
+	ulimit -n 150
+	try_on ext4 mapped converging shared no
+	try_on tmpfs own converging exclusive no
+fi
 end_test

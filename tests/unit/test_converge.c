@@ -55,6 +55,12 @@ static void on_state_changed(void *context)
 	(void)context;
 }
 
+static bool on_no_descriptor(void *context, uint64_t *io_until_ms)
+{
+	(void)context, (void)io_until_ms;
+	return false;
+}
+
 static void on_finished(void *context)
 {
 	sem_post(&((struct fixture *)context)->finished);
@@ -63,7 +69,8 @@ static void on_finished(void *context)
 static int set_up(void **state)
 {
 	struct fixture *f = calloc(1, sizeof(*f));
-	const struct converge_events events = { on_changed, on_state_changed, on_finished, f };
+	const struct converge_events events = { on_changed, on_state_changed, on_finished,
+						on_no_descriptor, f };
 	int root;
 
 	assert_non_null(f);

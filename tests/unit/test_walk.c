@@ -172,9 +172,16 @@ static void failed(void *context, const struct walk_dir *dir, const char *name, 
 	fail_msg("%s: %s", name, strerror(error));
 }
 
+static bool find_descriptor(void *context, uint64_t *io_until_ms)
+{
+	(void)context, (void)io_until_ms;
+	return false;
+}
+
 static int walk(struct fixture *f, unsigned threads, unsigned further)
 {
-	const struct walk_hooks hooks = { go_on, file, enter, leave, failed, &f->record };
+	const struct walk_hooks hooks = { go_on,	   file,      enter, leave, failed,
+					  find_descriptor, &f->record };
 
 	return walk_tree(&f->tree, f->tree.root_fd, 0, threads, further, &hooks);
 }
@@ -299,9 +306,8 @@ static void walk_tree_refused_directory_is_passed_over(void **state)
 static void walk_tree_removed_directory_is_no_failure(void **state)
 {
 	struct fixture *f = *state;
-	const struct walk_hooks hooks = {
-		go_on, file_and_remove, enter, leave, failed, &f->record
-	};
+	const struct walk_hooks hooks = { go_on,  file_and_remove, enter,     leave,
+					  failed, find_descriptor, &f->record };
 	char path[sizeof(f->path) + sizeof("/d0/e0")];
 
 	removed_below = f->tree.root_fd;

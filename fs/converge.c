@@ -77,11 +77,11 @@ static bool may_go_on(void *context, bool *io_rested)
 	return pace_wait(&((struct converger *)context)->pace, io_rested);
 }
 
-static bool find_descriptor(void *context, uint64_t *io_until_ms)
+static bool find_descriptor(void *context, uint64_t *io_began_ms)
 {
 	const struct converge_events *events = &((struct converger *)context)->events;
 
-	return events->find_descriptor(events->context, io_until_ms);
+	return events->find_descriptor(events->context, io_began_ms);
 }
 
 /* ---- one entry ---- */
@@ -214,14 +214,14 @@ static int converge_entry(struct converger *c, struct visited *v)
 {
 	struct shared_header *h = header(c);
 	struct node_info node;
-	uint64_t until_ms = 0;
+	uint64_t began_ms = 0;
 	int r;
 
 	/* What a user is making this moment is not pending, though the table does not know it yet. */
 	run_creation_wait(c->run);
 	do
 		r = converge_inode(c, v, &node);
-	while (r == -EMFILE && find_descriptor(c, &until_ms));
+	while (r == -EMFILE && find_descriptor(c, &began_ms));
 	if (r == -EISDIR)
 		return r;
 	atomic_fetch_add(&h->seen, 1);
@@ -257,7 +257,7 @@ static bool on_file(void *context, const struct walk_dir *dir, int dir_fd,
 	uint64_t exclude =
 		exclude_child(c->run->options->exclude, walk_state(dir), entry->name, false);
 	AUTO_FD int fd = -1;
-	uint64_t until_ms = 0;
+	uint64_t began_ms = 0;
 	struct stat st;
 	int r = 0;
 
@@ -277,7 +277,7 @@ static bool on_file(void *context, const struct walk_dir *dir, int dir_fd,
 		}
 	}
 	while (r == 0 && (r = tree_pin(dir_fd, entry->name, &fd, NULL)) == -EMFILE &&
-	       find_descriptor(c, &until_ms))
+	       find_descriptor(c, &began_ms))
 		r = 0;
 	if (r == 0) {
 		struct visited v = {

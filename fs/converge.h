@@ -33,7 +33,7 @@ struct converge_events {
 	/* finished: the walk reached the root; counters and failures are in the shared header. */
 	void (*finished)(void *context);
 	/* find_descriptor: the walk's (walk.h). */
-	bool (*find_descriptor)(void *context, uint64_t *io_until_ms);
+	bool (*find_descriptor)(void *context, uint64_t *io_began_ms);
 	void *context;
 };
 

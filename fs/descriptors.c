@@ -13,14 +13,17 @@
 #include "fs/session.h"
 
 enum {
-	SPAN = 256,	/* slots that are looked at with the table locked, some us */
-	STEP_MIN = 16,	/* of descriptors */
-	ASIDE_MS = 500, /* what the kernel forgets is told in some ms, but on a busy machine */
+	SPAN = 256,    /* slots that are looked at with the table locked, some us */
+	STEP_MIN = 16, /* of descriptors */
+	/* What the kernel forgets is told in some ms. Nothing was let go of for so long: EMFILE; and after so long in any case. */
+	ASIDE_MS = 1000,
+	ASIDE_MOST_MS = 5000,
 	ASIDE_MAX = 4096,
 	/* Of those that the server may have: */
 	PART_OTHERS = 4, /* this part is for anything but inodes, */
-	OTHERS_MIN = 64, /* and no less than this: some thirty are the server's own */
-	PART_STEP = 16,	 /* this part is a step */
+	OTHERS_MIN = 96, /* and no less than this: some forty are the server's own */
+	PART_LATE = 4, /* but this part of it, for who asks by name while the kernel is to forget */
+	PART_STEP = 16, /* this part is a step */
 };
 
 void descriptors_init(struct descriptors *d)
@@ -34,10 +37,11 @@ void descriptors_init(struct descriptors *d)
 /* ---- when to ask ---- */
 
 /* By the limit as it is now: whoever may can change it (prlimit(2)). */
-static void look_at_limit(struct descriptors *d)
+static void look_at_limit(struct overlay *ov)
 {
+	struct descriptors *d = &ov->descriptors;
+	uint32_t n, step, others, most;
 	struct rlimit limit;
-	uint32_t n, step, others;
 
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return;
@@ -45,7 +49,9 @@ static void look_at_limit(struct descriptors *d)
 	step = n / PART_STEP;
 	atomic_store(&d->step, step > STEP_MIN ? step : STEP_MIN);
 	others = n / PART_OTHERS > OTHERS_MIN ? n / PART_OTHERS : OTHERS_MIN;
-	atomic_store(&d->most, n > others + STEP_MIN ? n - others : STEP_MIN);
+	most = n > others + STEP_MIN ? n - others : STEP_MIN;
+	atomic_store(&d->most, most);
+	node_limit_pinned(ov->nodes, most + others / PART_LATE);
 }
 
 static uint32_t mark_after(const struct descriptors *d, uint32_t pinned)
@@ -83,8 +89,16 @@ void descriptors_note(struct overlay *ov, uint32_t opcode)
 	}
 }
 
+bool descriptors_are_short(const struct overlay *ov)
+{
+	const struct descriptors *d = &ov->descriptors;
+
+	return descriptors_are_kept(d) && node_pinned(ov->nodes) >= atomic_load(&d->most);
+}
+
 void descriptors_note_freed(struct descriptors *d)
 {
+	atomic_store(&d->freed_ms, clock_now_ms());
 	atomic_store(&d->is_freed, true);
 	if (atomic_load(&d->waiting) == 0)
 		return;
@@ -113,12 +127,16 @@ static void refuse(struct overlay *ov, struct descriptors_request *list)
 	}
 }
 
-static uint64_t until_of(uint64_t until_ms)
+/* When a request that was begun then is answered EMFILE, as things are. */
+static uint64_t late_ms(const struct descriptors *d, uint64_t began_ms)
 {
-	return until_ms ? until_ms : clock_now_ms() + ASIDE_MS;
+	uint64_t freed = atomic_load(&d->freed_ms);
+	uint64_t late = (freed > began_ms ? freed : began_ms) + ASIDE_MS;
+
+	return late < began_ms + ASIDE_MOST_MS ? late : began_ms + ASIDE_MOST_MS;
 }
 
-void descriptors_lay_aside(struct overlay *ov, const void *bytes, size_t len, uint64_t until_ms)
+void descriptors_lay_aside(struct overlay *ov, const void *bytes, size_t len, uint64_t began_ms)
 {
 	struct descriptors *d = &ov->descriptors;
 	struct descriptors_request *request = malloc(sizeof(*request) + len);
@@ -129,7 +147,7 @@ void descriptors_lay_aside(struct overlay *ov, const void *bytes, size_t len, ui
 		return;
 	}
 	request->next = NULL;
-	request->until_ms = until_of(until_ms);
+	request->began_ms = began_ms ? began_ms : clock_now_ms();
 	request->len = len;
 	memcpy(request->bytes, bytes, len);
 	pthread_mutex_lock(&d->lock);
@@ -176,7 +194,7 @@ static struct descriptors_request *take_late(struct descriptors *d, uint64_t now
 	while (*place) {
 		struct descriptors_request *request = *place;
 
-		if (request->until_ms > now_ms) {
+		if (late_ms(d, request->began_ms) > now_ms) {
 			place = &request->next;
 			continue;
 		}
@@ -194,19 +212,27 @@ static uint64_t first_late_ms(const struct descriptors *d)
 {
 	uint64_t first = UINT64_MAX;
 
-	for (const struct descriptors_request *r = d->first; r; r = r->next)
-		first = r->until_ms < first ? r->until_ms : first;
+	for (const struct descriptors_request *r = d->first; r; r = r->next) {
+		uint64_t late = late_ms(d, r->began_ms);
+
+		first = late < first ? late : first;
+	}
 	return first;
 }
 
-bool descriptors_wait(struct descriptors *d, uint64_t *io_until_ms)
+bool descriptors_wait(struct descriptors *d, uint64_t *io_began_ms)
 {
-	uint64_t now = clock_now_ms(), until_ms = until_of(*io_until_ms);
-	const struct timespec until = clock_until(until_ms > now ? until_ms - now : 0);
+	uint64_t now = clock_now_ms(), late;
+	struct timespec until;
 	unsigned before;
 	bool is_freed;
 
-	*io_until_ms = until_ms;
+	if (*io_began_ms == 0)
+		*io_began_ms = now;
+	late = late_ms(d, *io_began_ms);
+	if (late <= now)
+		return false;
+	until = clock_until(late - now);
 	pthread_mutex_lock(&d->lock);
 	d->waiting++;
 	want(d);
@@ -229,7 +255,7 @@ static bool ask(struct overlay *ov)
 	uint32_t wanted, chosen = 0, slots = node_slots(ov->nodes);
 	bool may_ask = true;
 
-	look_at_limit(d);
+	look_at_limit(ov);
 	/* Not again for the same: what it forgets is told later, and may be none of them. */
 	atomic_store(&d->mark, mark_after(d, node_pinned(ov->nodes)));
 	wanted = 2 * atomic_load(&d->step);
@@ -281,6 +307,7 @@ static void *ask_kernel(void *argument)
 		may_ask = !is_wanted || ask(ov);
 	}
 	atomic_store(&d->mark, 0);
+	node_limit_pinned(ov->nodes, UINT32_MAX);
 	pthread_mutex_lock(&d->lock);
 	d->is_stopping = true;
 	late = take_all(d);
@@ -298,7 +325,7 @@ int descriptors_start(struct overlay *ov)
 
 	if (ov->tree.has_handles || !request_can_prune(h->init_request, h->init_request_len))
 		return 0;
-	look_at_limit(d);
+	look_at_limit(ov);
 	atomic_store(&d->mark, mark_after(d, 0));
 	pthread_mutex_lock(&d->lock);
 	d->is_stopping = d->is_wanted = false;

@@ -13,6 +13,7 @@
  * What is left is for what users have open, for the walk, and for requests that are being served. A request that finds none all the
  * same is laid aside, as bytes, the kernel is asked at once, and when something was let go of it is begun again: threads that
  * waited for that would not read what the kernel says it has forgotten. If nothing is for some time, it is answered EMFILE.
+ * Inodes that are new never take the last ones: else nothing could be done with those that are known.
  *
  * Before Linux 6.18 the kernel cannot be asked. Thread-safe.
  */
@@ -27,7 +28,7 @@ struct overlay;
 
 struct descriptors_request {
 	struct descriptors_request *next;
-	uint64_t until_ms; /* clock_now_ms(): then it is answered EMFILE */
+	uint64_t began_ms; /* clock_now_ms(): when it found none for the first time */
 	size_t len;
 	unsigned char bytes[];
 };
@@ -38,8 +39,9 @@ struct descriptors {
 	_Atomic uint32_t step; /* half of what is asked for at a time */
 	uint32_t slot;	       /* where it goes on; the thread's */
 	atomic_bool is_freed;  /* something was let go of since requests were begun again */
-	atomic_uint aside;     /* requests; changed under lock, as the next */
-	atomic_uint waiting;   /* threads in descriptors_wait() */
+	_Atomic uint64_t freed_ms; /* when something was, the last time */
+	atomic_uint aside;	   /* requests; changed under lock, as the next */
+	atomic_uint waiting;	   /* threads in descriptors_wait() */
 	pthread_mutex_t lock;
 	pthread_cond_t wanted; /* with lock, on the monotonic clock, as the next */
 	pthread_cond_t freed;
@@ -62,10 +64,10 @@ void descriptors_note(struct overlay *ov, uint32_t opcode);
 void descriptors_note_freed(struct descriptors *d);
 
 /*
- * descriptors_lay_aside: a request that found none, and has no answer. A copy is kept until descriptors_take(), or until @until_ms;
- * 0: for as long as any is. Where it cannot be kept it is answered here.
+ * descriptors_lay_aside: a request that found none, for the first time at @began_ms (0: now), and has no answer. A copy is kept until
+ * descriptors_take(), or it is answered. Where it cannot be kept it is answered here.
  */
-void descriptors_lay_aside(struct overlay *ov, const void *bytes, size_t len, uint64_t until_ms);
+void descriptors_lay_aside(struct overlay *ov, const void *bytes, size_t len, uint64_t began_ms);
 
 /*
  * descriptors_take: what was laid aside, when it is worth to begin it again: the caller serves and frees each. NULL: nothing.
@@ -84,10 +86,15 @@ static inline bool descriptors_are_kept(const struct descriptors *d)
 }
 
 /*
- * descriptors_wait: for a request that cannot be laid aside: asks, and waits until something was let go of, at the longest until
- * *io_until_ms; 0: it becomes for as long as any is. Returns whether something was.
+ * descriptors_are_short: whether the kernel is being asked: then it is told of no inode that nobody has asked for by name.
  */
-bool descriptors_wait(struct descriptors *d, uint64_t *io_until_ms);
+bool descriptors_are_short(const struct overlay *ov);
+
+/*
+ * descriptors_wait: for a request that cannot be laid aside, and found none for the first time at *io_began_ms; 0: now, which it
+ * becomes. Asks, and waits until something was let go of. Returns whether something was; else it has waited long enough.
+ */
+bool descriptors_wait(struct descriptors *d, uint64_t *io_began_ms);
 
 /* descriptors_stop: ends the thread, if there is one; it may be started again. What is laid aside then is answered EMFILE. */
 void descriptors_stop(struct descriptors *d);

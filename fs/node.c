@@ -127,6 +127,8 @@ int node_slot_pin(struct node_table *t, uint32_t slot, int fd)
 
 	if (t->pins[slot] != 0)
 		return 0;
+	if (node_pinned(t) >= atomic_load_explicit(&t->pinned_most, memory_order_relaxed))
+		return -EMFILE;
 	copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (copy < 0)
 		return -errno;
@@ -320,6 +322,7 @@ int node_table_new(struct shared *shared, const struct tree *tree, uint64_t root
 	t->shared = shared;
 	t->tree = tree;
 	lock_init_brief(&t->lock);
+	t->pinned_most = UINT32_MAX;
 	for (int i = 0; i < INODE_LOCKS; i++)
 		pthread_mutex_init(&t->inode_locks[i], NULL);
 	for (int i = 0; i < DIRECTORIES; i++)

@@ -196,10 +196,12 @@ bool node_prepare_prune(struct node_table *t, uint64_t id);
 
 /*
  * node_pinned: how many inodes cost a descriptor. Without lock.
+ * node_limit_pinned: with @most of them there is none for another (-EMFILE); at first as many as there are.
  * node_choose_pinned: of the @span slots from *io_slot on, the ids of those that cost one and are not open, into @ret_ids, which has
  * room for @span. *io_slot: where to go on; 0: that was the last. Returns how many.
  */
 uint32_t node_pinned(const struct node_table *t);
+void node_limit_pinned(struct node_table *t, uint32_t most);
 unsigned node_choose_pinned(struct node_table *t, uint32_t *io_slot, unsigned span,
 			    uint64_t *ret_ids);
 

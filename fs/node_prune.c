@@ -24,6 +24,11 @@ uint32_t node_pinned(const struct node_table *t)
 	return atomic_load_explicit(&t->pinned, memory_order_relaxed);
 }
 
+void node_limit_pinned(struct node_table *t, uint32_t most)
+{
+	atomic_store_explicit(&t->pinned_most, most, memory_order_relaxed);
+}
+
 /* Unlinked, it has no name that the kernel could drop. */
 static bool costs_without_use(const struct node_table *t, uint32_t slot)
 {

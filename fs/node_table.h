@@ -47,7 +47,8 @@ struct node_table {
 	uint64_t index_seed[2];
 
 	int *pins; /* by slot: descriptor + 1, 0: none; address space for NODE_SLOTS_MAX */
-	_Atomic uint32_t pinned; /* how many there are */
+	_Atomic uint32_t pinned;      /* how many there are */
+	_Atomic uint32_t pinned_most; /* node_limit_pinned() */
 	struct node_keeper keeper;
 	bool keeps_directories;
 	struct node_directory directories[DIRECTORIES]; /* by slot */

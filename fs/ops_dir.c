@@ -80,7 +80,8 @@ static int add(struct listing *l, const struct tree_entry *entry)
 	need = fuse_add_direntry_plus(l->req, NULL, 0, entry->name, NULL, 0);
 	if (need > room || !ledger_has_room())
 		return 0;
-	if (!l->is_told && !is_dot(entry->name) && tree_name_is_valid(entry->name)) {
+	if (!l->is_told && !descriptors_are_short(l->ov) && !is_dot(entry->name) &&
+	    tree_name_is_valid(entry->name)) {
 		struct ops_look look = ops_look(l->ov);
 
 		r = tree_pin(l->dir_fd, entry->name, &fd, &st);

@@ -90,12 +90,12 @@ static void on_finished(void *context)
 	session_poke(&s->ov);
 }
 
-static bool on_no_descriptor(void *context, uint64_t *io_until_ms)
+static bool on_no_descriptor(void *context, uint64_t *io_began_ms)
 {
 	struct overlay *ov = &((struct server *)context)->ov;
 
 	return descriptors_are_kept(&ov->descriptors) &&
-	       descriptors_wait(&ov->descriptors, io_until_ms);
+	       descriptors_wait(&ov->descriptors, io_began_ms);
 }
 
 /* ---- hand-off ---- */

@@ -44,7 +44,7 @@ static __thread struct serving {
 	unsigned repeats;  /* overlay_make_room() */
 	unsigned done;	   /* of the threads' when it was begun, or begun again */
 	bool is_left;	   /* without an answer, for want of a descriptor */
-	uint64_t until_ms; /* it may be repeated for want of one; 0: it was not yet */
+	uint64_t began_ms; /* when it found none for the first time; 0: it did not yet */
 } serving;
 
 /* The ledger's record of the request; what a dead server had counted for it is taken back. */
@@ -105,7 +105,7 @@ bool overlay_make_room(struct overlay *ov, int error)
 		return true;
 	}
 	if (wants_descriptor)
-		has_room = descriptors_wait(&ov->descriptors, &serving.until_ms);
+		has_room = descriptors_wait(&ov->descriptors, &serving.began_ms);
 	else
 		has_room = serving.repeats < REPEATS_MAX && session_find_room(ov, serving.done);
 	serving.repeats += has_room;
@@ -129,8 +129,8 @@ static void process(struct overlay *ov, const struct fuse_buf *buf)
 		fuse_session_process_buf(session, buf);
 	}
 	if (serving.is_left)
-		descriptors_lay_aside(ov, buf->mem, buf->size, serving.until_ms);
-	serving.until_ms = 0;
+		descriptors_lay_aside(ov, buf->mem, buf->size, serving.began_ms);
+	serving.began_ms = 0;
 	descriptors_note(ov, serving.opcode);
 }
 
@@ -173,7 +173,7 @@ void session_serve_aside(struct overlay *ov)
 	while (request) {
 		struct descriptors_request *next = request->next;
 
-		serving.until_ms = request->until_ms;
+		serving.began_ms = request->began_ms;
 		session_serve(ov, request->bytes, request->len);
 		free(request);
 		request = next;

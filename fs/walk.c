@@ -372,7 +372,7 @@ static struct walk_dir *visit(struct walk *w, struct walk_dir *dir, struct tree_
 	const struct walk_hooks *hooks = w->hooks;
 	struct walk_dir *child = NULL;
 	AUTO_FD int fd = -1;
-	uint64_t state = 0, until_ms = 0;
+	uint64_t state = 0, began_ms = 0;
 	int r;
 
 	if (!tree_name_is_valid(entry->name))
@@ -385,7 +385,7 @@ static struct walk_dir *visit(struct walk *w, struct walk_dir *dir, struct tree_
 		return dir;
 	do
 		r = open_entry(dir->fd, entry->name, &fd);
-	while (r == -EMFILE && hooks->find_descriptor(hooks->context, &until_ms));
+	while (r == -EMFILE && hooks->find_descriptor(hooks->context, &began_ms));
 	if (r == -ENOTDIR) {
 		/* Replaced since it was listed; who replaces it again and again is not followed. */
 		entry->type = DT_UNKNOWN;
@@ -508,12 +508,12 @@ int walk_tree(const struct tree *tree, int fd, uint64_t state, unsigned threads,
 	struct walk w = { .tree = tree, .hooks = hooks };
 	struct walk_dir *first;
 	AUTO_FD int listing_fd = -1;
-	uint64_t until_ms = 0;
+	uint64_t began_ms = 0;
 	int r;
 
 	do
 		r = open_listing(fd, &listing_fd);
-	while (r == -EMFILE && hooks->find_descriptor(hooks->context, &until_ms));
+	while (r == -EMFILE && hooks->find_descriptor(hooks->context, &began_ms));
 	pthread_mutex_init(&w.lock, NULL);
 	pthread_cond_init(&w.changed, NULL);
 	pthread_cond_init(&w.for_further, NULL);

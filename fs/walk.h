@@ -47,10 +47,10 @@ struct walk_hooks {
 	/* An entry, or with name "" the directory itself, that cannot be read: errno, positive. */
 	void (*failed)(void *context, const struct walk_dir *dir, const char *name, int error);
 	/*
-	 * There is no descriptor for the next directory. Whether there may be one now; may block, until *io_until_ms at the
-	 * longest, which is 0 the first time of each.
+	 * There is no descriptor for the next directory. Whether there may be one now; may block. *io_began_ms is the hook's,
+	 * and 0 the first time of each.
 	 */
-	bool (*find_descriptor)(void *context, uint64_t *io_until_ms);
+	bool (*find_descriptor)(void *context, uint64_t *io_began_ms);
 	void *context;
 };
 

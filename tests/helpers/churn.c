@@ -130,6 +130,16 @@ static void make_file(struct worker *w, const char *name, unsigned content, bool
 		fail("close %s", name);
 }
 
+static void check_links(const char *name, unsigned count)
+{
+	struct stat st;
+
+	if (stat(name, &st) < 0)
+		fail("stat %s", name);
+	if (st.st_nlink != count)
+		wrong("number of links", name);
+}
+
 static void change_file(const char *name)
 {
 	char other[32];
@@ -142,12 +152,10 @@ static void change_file(const char *name)
 	snprintf(other, sizeof(other), "%s.link", name);
 	if (link(name, other) < 0)
 		fail("link %s", name);
-	if (stat(name, &st) < 0 || st.st_nlink != 2)
-		wrong("number of links", name);
+	check_links(name, 2);
 	if (unlink(other) < 0)
 		fail("unlink %s", other);
-	if (stat(name, &st) < 0 || st.st_nlink != 1)
-		wrong("number of links", name);
+	check_links(name, 1);
 }
 
 static void remove_file(const char *name)

@@ -55,9 +55,9 @@ static void on_state_changed(void *context)
 	(void)context;
 }
 
-static bool on_no_descriptor(void *context, uint64_t *io_until_ms)
+static bool on_no_descriptor(void *context, uint64_t *io_began_ms)
 {
-	(void)context, (void)io_until_ms;
+	(void)context, (void)io_began_ms;
 	return false;
 }
 

@@ -1033,6 +1033,22 @@ static void node_choose_pinned_is_of_what_nobody_uses(void **state)
 	assert_int_equal(node_pinned(f->table), root + FILES);
 }
 
+static void node_limit_pinned_is_for_what_is_new(void **state)
+{
+	struct fixture *f = *state;
+	struct node_info a = lookup(f, "a"), info;
+	struct stat st;
+	AUTO_FD int fd = make_file(f, "b", &st);
+
+	node_limit_pinned(f->table, node_pinned(f->table));
+	assert_int_equal(lookup(f, "a").id, a.id);
+	assert_opens(f, a.id, a.ino);
+	assert_int_equal(node_lookup(f->table, fd, &st, 0, &info), -EMFILE);
+	assert_int_equal(node_count(f->table), 2);
+	node_forget(f->table, a.id, 2);
+	assert_int_equal(node_lookup(f->table, fd, &st, 0, &info), 0);
+}
+
 static void node_choose_pinned_with_handles_there_is_nothing(void **state)
 {
 	struct fixture *f = *state;
@@ -1187,6 +1203,7 @@ int main(void)
 		KEYED(node_forget_keyed_gives_its_descriptor_back),
 		KEYED(node_lookup_keyed_without_descriptors_is_an_error),
 		KEYED(node_choose_pinned_is_of_what_nobody_uses),
+		KEYED(node_limit_pinned_is_for_what_is_new),
 		HANDLES(node_choose_pinned_with_handles_there_is_nothing),
 		HANDLES(node_table_new_attaches_to_what_was_left),
 		BOTH(node_table_new_slots_that_contradict_are_refused),

@@ -172,9 +172,9 @@ static void failed(void *context, const struct walk_dir *dir, const char *name, 
 	fail_msg("%s: %s", name, strerror(error));
 }
 
-static bool find_descriptor(void *context, uint64_t *io_until_ms)
+static bool find_descriptor(void *context, uint64_t *io_began_ms)
 {
-	(void)context, (void)io_until_ms;
+	(void)context, (void)io_began_ms;
 	return false;
 }
 

@@ -275,18 +275,15 @@ static bool wait_for_work(struct descriptors *d, bool *ret_is_wanted,
 {
 	bool goes_on;
 
-	*ret_late = NULL;
 	pthread_mutex_lock(&d->lock);
-	while (!d->is_wanted && !d->is_stopping && !*ret_late) {
+	while (!(*ret_late = take_late(d, clock_now_ms())) && !d->is_wanted && !d->is_stopping) {
 		uint64_t now = clock_now_ms(), late = first_late_ms(d);
 		const struct timespec until = clock_until(late > now ? late - now : 0);
 
 		if (late == UINT64_MAX)
 			pthread_cond_wait(&d->wanted, &d->lock);
-		else if (late > now)
-			pthread_cond_timedwait(&d->wanted, &d->lock, &until);
 		else
-			*ret_late = take_late(d, now);
+			pthread_cond_timedwait(&d->wanted, &d->lock, &until);
 	}
 	goes_on = !d->is_stopping;
 	*ret_is_wanted = d->is_wanted;

@@ -11,6 +11,7 @@
 #include "fs/base/log.h"
 #include "fs/request.h"
 #include "fs/session.h"
+#include "fs/stats.h"
 
 enum {
 	SPAN = 256,    /* slots that are looked at with the table locked, some us */
@@ -115,10 +116,12 @@ static void refuse(struct overlay *ov, struct descriptors_request *list)
 {
 	while (list) {
 		struct descriptors_request *next = list->next;
+		const char *name;
 		uint32_t opcode = 0;
 
 		request_opcode(list->bytes, list->len, &opcode);
-		log_line(LOG_WARNING, "descriptors", "request %u to node=%llu: %s", opcode,
+		name = stats_name(opcode);
+		log_line(LOG_WARNING, "descriptors", "%s node=%llu %s", name ? name : "a request",
 			 (unsigned long long)request_node(list->bytes, list->len),
 			 strerror(EMFILE));
 		session_answer_error(ov, list->bytes, list->len, EMFILE);

@@ -83,6 +83,11 @@ uint64_t stats_count(const struct stats *stats, uint32_t opcode)
 	return sum;
 }
 
+const char *stats_name(uint32_t opcode)
+{
+	return opcode < STATS_OPCODES ? names[opcode] : NULL;
+}
+
 const char *stats_format(const struct stats *stats, char ret_text[STATS_TEXT_MAX])
 {
 	size_t len = 0;

@@ -38,6 +38,9 @@ void stats_note(uint32_t opcode);
 
 uint64_t stats_count(const struct stats *stats, uint32_t opcode);
 
+/* stats_name: "LOOKUP"; NULL: it has none here. */
+const char *stats_name(uint32_t opcode);
+
 /* stats_format: "LOOKUP:12 GETATTR:3", in the order of the opcodes, without those that never came. */
 const char *stats_format(const struct stats *stats, char ret_text[STATS_TEXT_MAX]);
 

@@ -13,12 +13,14 @@
  *     once crowd DIR COUNT                makes COUNT files, holds each by O_PATH, removes all, and lets half of them go, not in
  *                                         this order; prints "held"; at each line of input how many of the rest are what they were
  *     once list DIR                       reads some entries, prints "read"; at the end of input the rest, and prints their number
- *     once rewrite FILE COUNT             holds FILE open and writes and reads it back COUNT times, by file and by mapping
+ *     once rewrite FILE COUNT             holds FILE open and writes and reads it back COUNT times, by file and by mapping; 0: until
+ *                                         SIGTERM
  */
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -154,19 +156,29 @@ static int list(const char *path)
 	return n < 0 ? fail(path) : EXIT_SUCCESS;
 }
 
+static volatile sig_atomic_t is_ended;
+
+static void on_end(int signal_number)
+{
+	(void)signal_number;
+	is_ended = 1;
+}
+
 static int rewrite(const char *path, long count)
 {
+	const struct sigaction ending = { .sa_handler = on_end, .sa_flags = SA_RESTART };
 	enum { BYTES = 16384 };
 	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0660);
 	static char text[BYTES], got[BYTES];
 	char *map;
 
+	sigaction(SIGTERM, &ending, NULL);
 	if (fd < 0 || ftruncate(fd, BYTES) < 0)
 		return fail("open");
 	map = mmap(NULL, BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (map == MAP_FAILED)
 		return fail("mmap");
-	for (long i = 0; i < count; i++) {
+	for (long i = 0; count > 0 ? i < count : !is_ended; i++) {
 		memset(text, 'a' + (int)(i % 26), sizeof(text));
 		if (i % 2)
 			memcpy(map, text, sizeof(text));

@@ -53,7 +53,7 @@ else
 fi
 [ "$callers" = "$ours" ] || wanted=$((wanted + wanted_awake))
 check_same 'it has a row for everything that there is a target for' "$wanted" "$(rows | wc -l)"
-check_same 'and a figure in each' '' "$(rows | awk -F ' *[|] *' '$5 !~ /^[0-9]/')"
+check_same 'and a figure in each' '' "$(rows | awk -F ' *[|] *' '$5 !~ /^-?[0-9]/')"
 check_same 'plots: how many' 13 "$(find "$OUTPUT_DIR" -name '*.svg' | wc -l)"
 check_same 'plots that are not whole' '' "$(grep -L '^</svg>' "$OUTPUT_DIR"/*.svg)"
 

@@ -247,15 +247,19 @@ kill_top() {
 	kill -9 "$(keeper layer4 get server_pid)"
 	keeper layer4 wait "restarts>=$1"
 }
-"$once" rewrite "$below/written" 1500 &
+"$once" rewrite "$below/written" 0 &
 writer=$!
 # Each as soon as it serves: while the memory is new to it that requests are read to.
-kills=0
-while [ "$kills" -lt 20 ] && kill -0 "$writer" 2>/dev/null; do
-	kills=$((kills + 1))
-	kill_top "$kills" || break
-done
-check 'servers are killed while a file is written' [ "$kills" -gt 2 ]
+kills=10
+kill_all_tops() {
+	local i
+
+	for ((i = 1; i <= kills; i++)); do
+		kill_top "$i" && kill -0 "$writer" || return
+	done
+}
+check 'servers are killed while a file is written' kill_all_tops
+kill "$writer"
 check 'what was written is read, and what is mapped agrees' wait "$writer"
 exec 7<>"$below/a"
 rm "$below/a"

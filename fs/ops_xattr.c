@@ -197,7 +197,7 @@ void ops_listxattr(fuse_req_t req, fuse_ino_t ino, size_t size)
 
 /*
  * Whether changing the access ACL takes set-group-ID. The kernel says so when one is set; for a removal it
- * leaves it to the file system, and of these tmpfs (simple_set_acl) treats it like a change.
+ * leaves it to the file system.
  */
 static bool takes_sgid(struct overlay *ov, fuse_req_t req, const struct node_info *node, int fd,
 		       const struct stat *st, bool remove)
@@ -208,7 +208,7 @@ static bool takes_sgid(struct overlay *ov, fuse_req_t req, const struct node_inf
 	if (!remove)
 		return request_kills_acl_sgid();
 	run_show(&ov->run, node, fd, &shown);
-	if (!ov->tree.is_tmpfs || !(shown.st_mode & S_ISGID))
+	if (!ov->tree.acl_removal_takes_sgid || !(shown.st_mode & S_ISGID))
 		return false;
 	ops_caller(req, &caller);
 	return caller_in_group_or_capable(&caller, &shown) != CALLER_YES;

@@ -89,6 +89,8 @@ int tree_init(int root_fd, struct tree *ret_tree)
 	if (fstatfs(t.mount_fd, &fs) == 0) {
 		t.lists_trusted = fs.f_type == BTRFS_SUPER_MAGIC;
 		t.is_tmpfs = fs.f_type == TMPFS_MAGIC;
+		/* simple_set_acl() and ovl_set_or_remove_acl(); others look at it only when one is set. */
+		t.acl_removal_takes_sgid = t.is_tmpfs || fs.f_type == OVERLAYFS_SUPER_MAGIC;
 		t.has_fine_times = has_fine_times(t.mount_fd, fs.f_type);
 		t.is_xfs = fs.f_type == XFS_SUPER_MAGIC;
 		t.is_local = is_of_this_machine(fs.f_type);

@@ -35,6 +35,7 @@ struct tree {
 	bool has_btime;
 	bool lists_trusted; /* trusted xattrs are listed for everybody */
 	bool is_tmpfs;
+	bool acl_removal_takes_sgid; /* as setting one does, of who is not in the group */
 	bool has_fine_times; /* a change after a look at ctime always shows in ctime (Linux 6.13) */
 	bool is_xfs;	     /* shows ACLs as trusted.SGI_ACL_FILE too */
 	bool is_local;	     /* who may do what is decided here, not by a server far away */

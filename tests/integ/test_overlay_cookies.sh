@@ -3,13 +3,13 @@
 # Needs root and /dev/fuse.
 #
 # Listing directories of a file system whose cookies are good only for who has the directory open (overlayfs, merged): what
-# stays in the directory is listed once, whatever comes and goes meanwhile.
+# stays in the directory is listed once, whatever comes and goes meanwhile. And what else overlayfs has to itself.
 # shellcheck disable=SC2317 # functions are called through check
 # shellcheck source=tests/integ/lib.sh
 . "$(dirname "$0")/lib.sh"
 need_root
 need_fuse
-need_tools perl
+need_tools perl setfattr
 own_mounts "$0" "$@"
 start_test
 
@@ -64,6 +64,15 @@ for coherence in exclusive shared; do
 		"$(list_and_change "$target/dir" 100 | sed 's/ .*//')"
 	check "$coherence: with names and attributes" same $((FILES + 11)) \
 		"$(find "$target/dir" -mindepth 1 -printf '%g\n' | grep -cx "$GROUP")"
+	for dir in "$lower/native" "$target/view"; do
+		mkdir -m 2775 "$dir"
+		chown "1000:$GROUP" "$dir"
+		chmod 2775 "$dir"
+		as 1000 1000 '' setfattr -x system.posix_acl_access "$dir" 2>/dev/null || true
+	done
+	check_same "$coherence: who removes an ACL takes set-group-ID, as on the lower tree" 775 "$(stat -c %a "$lower/native")"
+	check_same "$coherence: in the view, too" 775 "$(stat -c %a "$target/view")"
+	rmdir "$lower/native" "$target/view"
 	check "$coherence: and what is left off, is, when it is removed" rm -r "$target/dir"
 	check "$coherence: closed" within 20 are_as_before
 	finish "$coherence"

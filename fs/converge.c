@@ -276,9 +276,11 @@ static bool on_file(void *context, const struct walk_dir *dir, int dir_fd,
 			return true;
 		}
 	}
-	while (r == 0 && (r = tree_pin(dir_fd, entry->name, &fd, NULL)) == -EMFILE &&
-	       find_descriptor(c, &began_ms))
-		r = 0;
+	if (r == 0) {
+		do
+			r = tree_pin(dir_fd, entry->name, &fd, NULL);
+		while (r == -EMFILE && find_descriptor(c, &began_ms));
+	}
 	if (r == 0) {
 		struct visited v = {
 			fd, entry->ino, exclude, PLACE_ENTRY, dir, entry->name, dir_fd

@@ -99,6 +99,8 @@ bool descriptors_are_short(const struct overlay *ov)
 
 void descriptors_note_freed(struct descriptors *d)
 {
+	if (!descriptors_are_kept(d))
+		return;
 	atomic_store(&d->freed_ms, clock_now_ms());
 	atomic_store(&d->is_freed, true);
 	if (atomic_load(&d->waiting) == 0)

@@ -60,7 +60,7 @@ int descriptors_start(struct overlay *ov);
 /* descriptors_note: a request of that kind was served: inodes may be known, or forgotten. Does not block. */
 void descriptors_note(struct overlay *ov, uint32_t opcode);
 
-/* descriptors_note_freed: what the kernel had forgotten was seen to. */
+/* descriptors_note_freed: what the kernel had forgotten was seen to. Costs nothing where they are not kept. */
 void descriptors_note_freed(struct descriptors *d);
 
 /*

@@ -63,7 +63,7 @@ let_go() {
 	cd /
 }
 
-# Stored through mappings, closed and not written by the kernel when it is asked to forget them.
+# More than the server may have descriptors, by four at once.
 store_many() {
 	local dir
 

@@ -23,6 +23,7 @@
 #   within SECONDS COMMAND...                 tries it again and again until it succeeds: for what has no event
 #   stop_process PID                          stops it, and waits until it has
 #   has_prune                                 whether the kernel can be asked to forget files (Linux 6.18)
+#   descriptors_of PID                        how many it has
 #   as UID GID GROUPS COMMAND...              runs a command as another user; GROUPS may be ""
 #
 # The programs are taken from $BIN, the helpers from $TESTBIN/helpers; is_sanitized is not empty where they were built
@@ -355,4 +356,8 @@ has_prune() {
 
 	IFS=.- read -r major minor _ < <(uname -r)
 	[ "$major" -gt 6 ] || { [ "$major" = 6 ] && [ "$minor" -ge 18 ]; }
+}
+
+descriptors_of() {
+	find "/proc/$1/fd" -type l | wc -l
 }

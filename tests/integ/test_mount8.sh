@@ -209,7 +209,7 @@ rm "$FSGROUPFS_ROOT/etc/fsgroupfs/mountd.conf"
 spread=private
 elsewhere() { unshare -m --propagation "$spread" "$@"; }
 check 'place: a daemon' ctl list
-files_of_daemon() { find "/proc/$(daemon_pid)/fd" -mindepth 1 | wc -l; }
+files_of_daemon() { descriptors_of "$(daemon_pid)"; }
 files=$(files_of_daemon)
 other='in another mount namespace'
 check 'place: fsgroupctl' says 1 "$other" elsewhere "$BIN/fsgroupctl" mount --plugin local --source "$data" --target "$pod"

@@ -26,7 +26,7 @@ begin() {
 	mount -t overlay -o "lowerdir=$space/below,upperdir=$space/upper,workdir=$space/work" overlay "$lower"
 	overlay main "$lower" "$target" "gid=$GROUP" paused "$@"
 	server=$(keeper main get server_pid)
-	fds=$(descriptors)
+	fds=$(descriptors_of "$server")
 }
 finish() {
 	check "$1: unmounts" umount "$target"
@@ -34,8 +34,7 @@ finish() {
 	umount "$lower"
 	rm -r "${space:?}"/*
 }
-descriptors() { find "/proc/$server/fd" -mindepth 1 | wc -l; }
-are_as_before() { [ "$(descriptors)" = "$fds" ]; }
+are_as_before() { [ "$(descriptors_of "$server")" = "$fds" ]; }
 
 # It begins to list, changes the directory, and lists on: prints how many of those that stayed it has seen, and what it has
 # seen twice. With an argument more that many others list it, too, and leave off where it changes.

@@ -11,12 +11,9 @@
 readonly FILES=3000 LIMIT=400
 readonly GROUP=4242
 
-descriptors() {
-	find "/proc/$server/fd" -mindepth 1 | wc -l
-}
 # Those that are not inodes' are some twenty, and an eighth of all is on its way at times.
 are_to_spare() {
-	[ "$(descriptors)" -le $((LIMIT - LIMIT / 8)) ]
+	[ "$(descriptors_of "$server")" -le $((LIMIT - LIMIT / 8)) ]
 }
 
 see_all() {

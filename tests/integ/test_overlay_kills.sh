@@ -29,10 +29,6 @@ readonly FILES=2000
 rate=$((FILES * 3 / COUNT))
 ((rate >= 3)) || rate=3
 
-count_fds() {
-	find "/proc/$1/fd" -type l | wc -l
-}
-
 pss_of() {
 	awk '$1 == "Pss:" { print $2 }' "/proc/$1/smaps_rollup"
 }
@@ -113,10 +109,10 @@ try_mode() {
 	keeper_pid=$(keeper main get keeper_pid)
 	"$helpers/churn" "$target" 4 "$gid" "$seed" &
 	churn=$!
-	fds_before=$(count_fds "$keeper_pid")
+	fds_before=$(descriptors_of "$keeper_pid")
 	shared_before=$(shared_of "$keeper_pid")
 	check "$fs, $mode: $COUNT servers are killed" kill_many "$mode"
-	gathers_none() { fds_after=$(count_fds "$keeper_pid") && [ "$fds_after" -le $((fds_before + 12)) ]; }
+	gathers_none() { fds_after=$(descriptors_of "$keeper_pid") && [ "$fds_after" -le $((fds_before + 12)) ]; }
 	within 20 gathers_none || true
 	printf '# shared memory: %s kB, then %s kB\n' "$shared_before" "$(shared_of "$keeper_pid")"
 	printf '# keeper: %s descriptors, then %s; Pss %s kB\n' "$fds_before" "$fds_after" "$(pss_of "$keeper_pid")"

@@ -45,12 +45,6 @@ field() {
 	awk -v name="$2:" '$1 == name { print $2 }' "/proc/$1/status"
 }
 
-descriptors() {
-	local links=("/proc/$1/fd/"*)
-
-	printf '%d\n' ${#links[@]}
-}
-
 # That read the volume's root: of the tree, of its mount without access times, and, a moment after the server is ready,
 # of a walk that has begun; which one that is paused has, too.
 has_walk() {
@@ -60,7 +54,7 @@ has_walk() {
 # Of a server that is paused: with what its walk holds.
 descriptors_paused() {
 	within 60 has_walk "$1" || printf 'no walk at the root\n'
-	descriptors "$1"
+	descriptors_of "$1"
 }
 
 # KiB of the memory that keeper and server share.
@@ -92,7 +86,7 @@ forget() {
 # The kernel says what it has forgotten some time later.
 forgets_all_but() {
 	forget
-	same "$2" "$(descriptors "$1")"
+	same "$2" "$(descriptors_of "$1")"
 }
 
 look() {
@@ -112,7 +106,7 @@ check_same 'a second one too' "$entries" "$(look)"
 again=$(memory_kib "$server")
 printf '# %d bytes of the server an inode that was looked up\n' $(((known - before) * 1024 / entries))
 printf '# memory: %d KiB at first, %d after a walk, %d after two\n' "$before" "$known" "$again"
-has_descriptors() { [ "$(descriptors "$server")" = "$1" ]; }
+has_descriptors() { [ "$(descriptors_of "$server")" = "$1" ]; }
 check 'no descriptor an inode' within 20 has_descriptors "$before_fds"
 check 'a second walk takes no more memory' [ $((again - known)) -lt 2048 ]
 check 'an inode takes less than 256 bytes' [ $(((known - before) * 1024 / entries)) -lt 256 ]
@@ -169,7 +163,7 @@ overlay main "$lower" "$target" "gid=$gid" paused handoff=no
 before_fds=$(descriptors_paused "$(keeper main get server_pid)")
 mkdir "$target/dir/"{1..300}
 rmdir "$target/dir/"{1..300}
-are_not_held() { [ "$(descriptors "$(keeper main get server_pid)")" = "$before_fds" ]; }
+are_not_held() { [ "$(descriptors_of "$(keeper main get server_pid)")" = "$before_fds" ]; }
 check 'are not held' within 20 are_not_held
 check 'converges' keeper main wait state=converged resume
 check_same 'nor walked for' 2 "$(keeper main get seen)"
@@ -186,7 +180,7 @@ try_held() {
 		fds=$(descriptors_paused "$server")
 	else
 		keeper main wait state=converged
-		fds=$(descriptors "$server")
+		fds=$(descriptors_of "$server")
 	fi
 	for what in file path renamed tmpfile directory; do
 		check "$with: nameless, but held: $what" "$helpers/held" "$what" "$target/held"

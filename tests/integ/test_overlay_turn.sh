@@ -95,9 +95,8 @@ inside() {
 	}
 	blocks_free() { stat -f -c %f "$volume"; }
 	are_free() { [ "$(blocks_free)" -ge "$1" ]; }
-	descriptors() { ls "/proc/$server/fd" | wc -l; }
 	# But for those of a few directories.
-	holds_no_more_than() { [ "$(descriptors)" -le $(($1 + 16)) ]; }
+	holds_no_more_than() { [ "$(descriptors_of "$server")" -le $(($1 + 16)) ]; }
 	mkfifo "$scratch/fifo"
 	for does in compute sleep; do
 		# What the directory has grown to stays.
@@ -105,7 +104,7 @@ inside() {
 		touch "$lower/here"/file-{1..3000}
 		rm "$lower/here"/file-*
 		before=$(blocks_free)
-		held=$(descriptors)
+		held=$(descriptors_of "$server")
 		perl -e 'for (1 .. 3000) { open my $f, ">", "$ARGV[0]/file-$_" or die; print $f "x" x 5000 }' "$target/here"
 		check "who will $does: files take room" eval '! are_free $((before - 1000))'
 		remove_and "$does" &

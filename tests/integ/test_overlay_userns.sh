@@ -35,7 +35,7 @@ make_beyond_descriptors() {
 	local server first round made='' errors='' left=''
 
 	server=$(keeper main get server_pid)
-	first=$(ls "/proc/$server/fd" | wc -l)
+	first=$(descriptors_of "$server")
 	mkdir "$1"/{1..4}
 	for round in 1 2 3 4 5; do
 		prlimit --pid "$server" --nofile="$((first + 200)):4000"

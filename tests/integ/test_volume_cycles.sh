@@ -35,7 +35,6 @@ memory_of() {
 	esac
 }
 own_memory_of() { awk '/^Pss_Anon:|^Pss_Shmem:/ { sum += $2 } END { print sum }' "/proc/$1/smaps_rollup"; }
-fds_of() { find "/proc/$1/fd" -type l | wc -l; }
 
 # Of each thing that may grow: its name, how much of it there is, and by how much it may have grown.
 facts() {
@@ -45,12 +44,12 @@ facts() {
 	server=$(field_of stays .server.pid)
 	keeper=$(ps -o ppid= -p "$server" | tr -d ' ')
 	cat <<-END
-		daemon-descriptors $(fds_of "$daemon") 2
+		daemon-descriptors $(descriptors_of "$daemon") 2
 		daemon-threads $(find "/proc/$daemon/task" -mindepth 1 -maxdepth 1 | wc -l) 2
 		daemon-memory-kB $(memory_of "$daemon") 1024
-		keeper-descriptors $(fds_of "$keeper") 0
+		keeper-descriptors $(descriptors_of "$keeper") 0
 		keeper-memory-kB $(memory_of "$keeper") 64
-		server-descriptors $(fds_of "$server") 2
+		server-descriptors $(descriptors_of "$server") 2
 		server-memory-kB $(memory_of "$server") 256
 		processes $(overlay_pids | wc -l) 0
 		mounts $(wc -l </proc/self/mountinfo) 0

@@ -20,6 +20,7 @@ enum {
 	ASIDE_MS = 1000,
 	ASIDE_MOST_MS = 5000,
 	ASIDE_MAX = 4096,
+	AGAIN_MS = 20, /* as long as requests wait it is asked again for others */
 	/* Of those that the server may have: */
 	PART_OTHERS = 4, /* this part is for anything but inodes, */
 	OTHERS_MIN = 96, /* and no less than this: some forty are the server's own */
@@ -212,19 +213,6 @@ static struct descriptors_request *take_late(struct descriptors *d, uint64_t now
 	return list;
 }
 
-/* When the first of those will have waited long enough; UINT64_MAX: there is none. Lock held. */
-static uint64_t first_late_ms(const struct descriptors *d)
-{
-	uint64_t first = UINT64_MAX;
-
-	for (const struct descriptors_request *r = d->first; r; r = r->next) {
-		uint64_t late = late_ms(d, r->began_ms);
-
-		first = late < first ? late : first;
-	}
-	return first;
-}
-
 bool descriptors_wait(struct descriptors *d, uint64_t *io_began_ms)
 {
 	uint64_t now = clock_now_ms(), late;
@@ -282,13 +270,13 @@ static bool wait_for_work(struct descriptors *d, bool *ret_is_wanted,
 
 	pthread_mutex_lock(&d->lock);
 	while (!(*ret_late = take_late(d, clock_now_ms())) && !d->is_wanted && !d->is_stopping) {
-		uint64_t now = clock_now_ms(), late = first_late_ms(d);
-		const struct timespec until = clock_until(late > now ? late - now : 0);
+		const struct timespec until = clock_until(AGAIN_MS);
 
-		if (late == UINT64_MAX)
+		if (d->aside == 0 && d->waiting == 0)
 			pthread_cond_wait(&d->wanted, &d->lock);
-		else
-			pthread_cond_timedwait(&d->wanted, &d->lock, &until);
+		/* What it was asked for it may have in use. */
+		else if (pthread_cond_timedwait(&d->wanted, &d->lock, &until) == ETIMEDOUT)
+			d->is_wanted = true;
 	}
 	goes_on = !d->is_stopping;
 	*ret_is_wanted = d->is_wanted;

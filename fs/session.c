@@ -85,7 +85,7 @@ void session_note_answer(void)
  */
 static bool can_be_laid_aside(void)
 {
-	return !own && serving.opcode != FUSE_WRITE;
+	return !own && serving.opcode != FUSE_WRITE && serving.opcode != FUSE_READ;
 }
 
 bool overlay_make_room(struct overlay *ov, int error)
